@@ -40,7 +40,7 @@ $(RUNNING): requirements-run.lock pyproject.toml
 
 $(READY): requirements.lock $(RUNNING)
 	@echo "adding the tools of tests and deployments to $(VENV) (the first time takes a minute or two)"
-	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-compile --require-hashes -r requirements.lock
 	@touch $@
 
 .PHONY: setup
@@ -70,27 +70,30 @@ lint: $(READY) ## style, types, direction of imports
 # What make test plays of the tests: those that make test-full alone plays have the marker `full`.
 PART ?= -m "not full"
 
-# In a new clone two processes compile the tests, a half each; else every process of the suite would compile all of them at once.
+# In a new clone two processes compile the tests, a half each, and what they import; else every process of the suite would compile all of it
+# at once. Of the CDK, which is the most of what pip would compile, half is never imported.
 COMPILED := $(VENV)/.compiled
 COLLECT := $(BIN)/python -m pytest -q -n 0 --collect-only --ignore=tests/bench
 HALF := tests/unit tests/architecture tests/conformance
 $(COMPILED): $(READY)
 	@$(COLLECT) $(HALF) >/dev/null 2>&1 & half=$$!; \
-	$(COLLECT) $(HALF:%=--ignore=%) tests >/dev/null 2>&1 || true; wait $$half || true
+	$(COLLECT) $(HALF:%=--ignore=%) tests >/dev/null 2>&1 || true; \
+	$(BIN)/python -c 'import infra.stacks_of, infra.constructs.nag' >/dev/null 2>&1 || true; wait $$half || true
 	@touch $@
 
-# The web UI is built before the tests, which deploy it, serve it and drive it. Where Node is missing or too old, they say so.
+# The web UI is built before the tests, which deploy it, serve it and drive it, and beside the installation, which is mostly of one process.
+# Where Node is missing or too old, they say so.
 UI_BUILT := ui/dist/.vite/manifest.json
 UI_SOURCES := $(shell find ui/src ui/public -type f ! -name schema.d.ts) $(wildcard ui/*.*) docs/openapi.json docs/event.schema.json
 $(UI_BUILT): $(UI_SOURCES)
 	@if command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'; \
-	then echo "building the web UI"; $(MAKE) --no-print-directory ui >$(VENV)/ui.txt 2>&1 || { cat $(VENV)/ui.txt; exit 1; }; fi
+	then echo "building the web UI"; mkdir -p $(VENV); $(MAKE) --no-print-directory ui >$(VENV)/ui.txt 2>&1 || { cat $(VENV)/ui.txt; exit 1; }; fi
 
 # Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So there are four
 # processes of them on two cores.
 .PHONY: test
-test: $(READY) ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
-	@$(MAKE) --no-print-directory -j 2 $(COMPILED) $(UI_BUILT)
+test: ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
+	@$(MAKE) --no-print-directory -j 2 $(UI_BUILT) $(COMPILED)
 	@$(MAKE) --no-print-directory lint >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
 	$(BIN)/python -m pytest -q -n 4 --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed

@@ -57,3 +57,10 @@ def test_what_a_command_loads_comes_with_a_bare_install(words, tmp_path):
     owners = packages_distributions()
     used = {owner.lower() for name in loaded for owner in owners.get(name, ())}
     assert not used & extra
+
+
+def test_the_oldest_psycopg_that_is_accepted_can_wait_for_a_limited_time():
+    """`Connection.wait` has taken `timeout` since 3.3.6: with an earlier one every query of `noetl sql` failed."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    (oldest,) = [one.partition(">=")[2] for one in project["dependencies"] if one.startswith("psycopg")]
+    assert tuple(map(int, oldest.split("."))) >= (3, 3, 6)

@@ -72,3 +72,27 @@ def test_of_several_that_know_one_version_one_is_next(write, catalog):
     with ThreadPoolExecutor(6) as threads:
         done = list(threads.map(partial(attempt), range(6)))
     assert done.count(True) == 1 and len(catalog.versions("a/b", limit=9)) == 2
+
+
+def test_latest_versions_that_may_call_are_found_those_that_name_a_path_first(catalog):
+    def put(path: str, content: str, rewritten: str = "") -> None:
+        catalog.register(
+            path=path,
+            name="n",
+            program=f"{path} {content}",
+            content=content,
+            source_name="x",
+            rewritten=rewritten,
+        )
+
+    put("a", "kind: playbook, path: {{ x }}")
+    put("b", "kind: playbook, path: 100%_sure")
+    put("c", "kind: Playbook")
+    put("d", "kind: playbook")
+    put("d", "another text")
+    put("e", "in the older dialect", rewritten="kind: playbook, path: 100%_sure")
+    found = catalog.calling("100%_sure", limit=9)
+    assert [(one.path, one.version) for one in found] == [("b", 1), ("e", 1), ("a", 1)]
+    assert found[0].program == "b kind: playbook, path: 100%_sure"
+    assert [one.path for one in catalog.calling("100%_sure", limit=2)] == ["b", "e"]
+    assert [one.path for one in catalog.calling("none of them", limit=9)] == ["a", "b", "e"]

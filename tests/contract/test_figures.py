@@ -7,7 +7,7 @@ import pytest
 from noetl.domain import ids
 from noetl.domain.callbacks import SCOPE
 from noetl.ports.executions.answers import ExecutionFilter
-from noetl.ports.executions.figures import EndedWindow
+from noetl.ports.executions.figures import EndedWindow, Looked
 
 EID = ids.execution_id(ids.EPOCH_MS + 86_400_000, 7)
 BROKEN = b'{"v":1,"seq":1,"error":{"message":"\\u0000 \\ud800","code":"order_broken"}}'
@@ -56,6 +56,26 @@ def test_no_more_executions_are_looked_at_than_allowed(store, make, window):
     looked, groups = store.failure_groups(EndedWindow(window.since, window.until, 3), 10)
     assert (looked.count, [one.count for one in groups]) == (3, [3])
     assert store.ended_buckets(EndedWindow(window.since, window.until, 3), 60)[0] == looked
+
+
+def test_endings_of_many_playbooks_are_counted_at_once(store, make, window):
+    for number, (path, status) in enumerate(
+        [("b", "completed"), ("b", "failed"), ("a", "cancelled"), ("c", "failed"), ("ä", "failed")], 1
+    ):
+        end(store, make, number, status, path=path)
+    end(store, make, 6, "failed", path="b", parent_execution_id=EID + 1)
+    store.commit([make.change(execution_id=EID + 7, created=make.created(path="b"))])
+    looked, found = store.ended_by_path(window, ["ä", "b", "a", "unknown"], 86_400)
+    counted = {path: [0, 0] for path in ("a", "b", "ä")}
+    for one in found:
+        assert one.at % 86_400 == 0
+        counted[one.path] = [counted[one.path][0] + one.ended, counted[one.path][1] + one.failed]
+    assert counted == {"a": [1, 0], "b": [2, 1], "ä": [1, 1]} and looked.count == 5
+    assert [(one.path, one.at) for one in found] == sorted((one.path, one.at) for one in found)
+    few, _ = store.ended_by_path(EndedWindow(window.since, window.until, 3), ["a"], 3600)
+    assert few.count == 3
+    nothing = EndedWindow(window.until, window.until + 60, 100)
+    assert store.ended_by_path(nothing, ["a"], 3600) == (Looked(), [])
 
 
 def test_failures_are_grouped_by_playbook_and_code(store, make, window):

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from noetl.domain.commands import FrozenScope
-from noetl.domain.events import ContextPatched
+from noetl.domain.events import CommandDone, ContextPatched, Held
+from noetl.domain.limits import Admission
+from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.workers import lease_owners
-from noetl.ports.executions.execution_store import TimerChange
-from noetl.ports.executions.inspection import Backlog, Inspection
+from noetl.ports.executions.execution_store import ChildrenWord, TimerChange
+from noetl.ports.executions.inspection import Backlog, Inspection, OpenWork
 from tests.contract.builders import EID
 
+OTHER = EID + 1
 ME, GONE = "owner-1", "owner-2"
 ODD = FrozenScope(ctx={"text": 'nul \x00, half \ud800 and "pool": x'})
 
@@ -57,6 +60,66 @@ def test_commands_are_told_with_who_died_of_them_and_whether_their_work_is_elsew
     found = inspection.open_commands(EID, 10)
     assert [(one.command_id, one.lost, one.remote) for one in found] == [("1", 2, False), ("2", 0, False)]
     assert -4 < found[0].due_for < 0 <= found[1].due_for
+
+
+def test_the_outbox_is_counted_with_the_age_of_its_oldest_event(harness, make, inspection):
+    store, patch = harness.store, ContextPatched(EID, "p", "prog", [])
+    store.commit([make.change(issue=(make.command("1"),))])
+    assert inspection.open_work(EID) == OpenWork(store.open_work(EID), 0.0), "there is no event"
+    harness.sleep(50)
+    store.post(patch)
+    harness.sleep(5)
+    store.post(ContextPatched(EID, "p2", "prog", []))
+    found = inspection.open_work(EID)
+    assert found.counts == store.open_work(EID) and found.counts["outbox"] == 2
+    assert found.oldest == pytest.approx(5)
+    assert inspection.open_work(12).oldest == 0
+
+
+def test_what_is_claimed_and_freed_again_keeps_its_age(harness, make, inspection):
+    store = harness.store
+    store.commit([make.change(outbox=(ContextPatched(EID, "p", "prog", []),))])
+    harness.sleep(70)
+    store.heartbeat(ME, 60)
+    assert len(store.undelivered(ME, 9)) == 1
+    store.release(ME)
+    assert inspection.open_work(EID).oldest == pytest.approx(70)
+
+
+def test_a_start_for_later_ages_from_its_moment(harness, make, inspection):
+    store = harness.store
+    now = store.load([]).now
+    store.create(make.start(), make.created(starts_at=now + 900), lease_owners.later(now + 900))
+    assert inspection.open_work(EID).oldest == pytest.approx(-900)
+    harness.sleep(907)
+    assert inspection.open_work(EID).oldest == pytest.approx(7)
+
+
+def test_what_was_held_ages_from_the_moment_that_released_it(harness, make, inspection):
+    """An outcome for a paused execution, and the Start of a child that had not begun."""
+    store, start = harness.store, make.start(OTHER)
+    done = CommandDone(EID, "cmd:1:0", "prog", "1", 1, 0, 1, "fetch", Outcome("ok"))
+    store.commit([make.change(issue=(make.command("1"),), outbox=(start,))])
+    store.commit([make.change(1, status="paused", words=(ChildrenWord("pause", "pause:1", 1),))])
+    assert store.hold([Held(EID, "held:1", "prog", done), start]) == []
+    harness.sleep(900)
+    store.commit([make.change(2, release=True)], ME)
+    harness.sleep(3)
+    for execution_id in (EID, OTHER):
+        found = inspection.open_work(execution_id)
+        assert (found.counts["outbox"], found.oldest) == (1, pytest.approx(3)), execution_id
+
+
+def test_a_start_that_waited_for_a_slot_ages_from_the_moment_that_it_got_one(harness, make, inspection):
+    store = harness.store
+    for execution_id in (EID, OTHER):
+        store.admit(make.start(execution_id), make.created(), Admission("execution:demo", 1, "queue"), ME)
+    store.commit([make.change(events=(make.row("start"),), handled=("start",))], ME)
+    harness.sleep(900)
+    assert inspection.open_work(OTHER).counts["outbox"] == 1
+    store.commit([make.change(1, end=True, status="completed", limited=True)], ME)
+    harness.sleep(3)
+    assert inspection.open_work(OTHER).oldest == pytest.approx(3)
 
 
 def test_everything_outstanding_is_counted_by_pool(harness, make, inspection):

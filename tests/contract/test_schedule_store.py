@@ -120,16 +120,39 @@ def test_one_moment_is_settled_once(schedules):
 def test_what_started_nothing_is_remembered_until_something_else_does(schedules):
     schedules.put(DAILY)
     first, second = Skipped(1_800_003_600.0, "missed \0\ud800"), Skipped(1_800_090_000.0, "in the way")
-    assert schedules.fired(DAILY, first.at, next_at=None, execution_id=None, error="x", skipped=first)
-    assert not schedules.fired(DAILY, first.at, next_at=None, execution_id=None, skipped=second)
+    assert schedules.fired(
+        DAILY, first.at, next_at=None, execution_id=None, error="x", skipped={"catch_up": first}
+    )
+    assert not schedules.fired(DAILY, first.at, next_at=None, execution_id=None, skipped={"overlap": second})
     assert schedules.fired(DAILY, second.at, next_at=None, execution_id=7)
     row = schedules.get("etl.daily")
     assert (row.skipped_at, row.last_error) == (first.at, "") and row.skipped_reason.startswith("missed ")
     schedules.put(replace(DAILY, version=3))
     assert schedules.get("etl.daily").skipped_at == first.at
-    assert schedules.fired(DAILY, second.at + 1, next_at=None, execution_id=8, skipped=second)
+    assert schedules.fired(DAILY, second.at + 1, next_at=None, execution_id=8, skipped={"overlap": second})
     row = schedules.entries(limit=1)[0]
     assert (row.skipped_at, row.skipped_reason, row.last_execution) == (*second, 8)
+
+
+def test_the_newest_moment_that_started_nothing_is_kept_for_each_cause(schedules):
+    schedules.put(DAILY)
+    at = 1_800_003_600.0
+    missed, way = Skipped(at - 1, "it was missed \0\ud800"), Skipped(at, "execution 7 still runs")
+    both = {"overlap": way, "catch_up": missed}
+    assert schedules.fired(DAILY, at, next_at=None, execution_id=None, skipped=both)
+    row = schedules.get("etl.daily")
+    assert (row.skipped_at, row.skipped_reason, row.skips["overlap"]) == (*way, way)
+    assert row.skips["catch_up"].at == missed.at and row.skips["catch_up"].reason.startswith("it was missed ")
+    assert not schedules.fired(DAILY, at, next_at=None, execution_id=None, skipped={"refused": way})
+    schedules.put(replace(DAILY, version=3))
+    later = Skipped(at + 9, "no such playbook")
+    assert schedules.fired(DAILY, later.at, next_at=None, execution_id=None, skipped={"refused": later})
+    again = Skipped(at + 10, "execution 8 still runs")
+    assert schedules.fired(DAILY, again.at, next_at=None, execution_id=None, skipped={"overlap": again})
+    assert schedules.fired(DAILY, at + 11, next_at=None, execution_id=9)
+    (found,) = schedules.due(at, 1) or schedules.entries(limit=1)
+    assert found.skips == {"catch_up": row.skips["catch_up"], "refused": later, "overlap": again}
+    assert (found.skipped_at, found.skipped_reason) == again
 
 
 def test_a_firing_does_not_touch_another_timing(schedules):
@@ -209,3 +232,11 @@ def test_what_was_started_goes_with_the_schedule(schedules):
         gone()
         schedules.put(DAILY)
         assert not schedules.moments("etl.daily", 0.0, 10.0)
+
+
+def test_schedules_of_a_playbook_are_found_by_its_path(schedules):
+    for row in (DAILY, replace(DAILY, name="another", declared=False, enabled=False), rated("b", None)):
+        schedules.put(row)
+    assert [one.name for one in schedules.of_path("etl/daily", limit=9)] == ["another", "etl.daily"]
+    assert [one.name for one in schedules.of_path("etl/daily", limit=1)] == ["another"]
+    assert list(schedules.of_path("etl", limit=9)) == []

@@ -81,6 +81,8 @@ def test_triggers_are_kept_listed_changed_and_removed(triggers: TriggerStore):
         == []
         == triggers.of_queue("arn:aws:sqs:eu-central-1:123456789012:orders.fifo")
     )
+    assert [row.name for row in triggers.of_path("p", limit=2)] == ["b_events", "c-queue"]
+    assert [bare(row) for row in triggers.of_path("etl/load", limit=9)] == ROWS[:1]
     assert triggers.get("nobody") is None and triggers.delete("nobody") is False
     assert triggers.delete("e") is True and triggers.get("e") is None
 

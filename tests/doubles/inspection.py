@@ -9,7 +9,7 @@ from noetl.adapters.memory.execution_store import MemoryExecutionStore
 from noetl.adapters.memory.tables import CommandEntry, Tables
 from noetl.adapters.outstanding import Count, put_together
 from noetl.domain.workers.lease_owners import HELD
-from noetl.ports.executions.inspection import Backlog, OpenCommand, Outstanding
+from noetl.ports.executions.inspection import Backlog, OpenCommand, OpenWork, Outstanding
 
 
 class MemoryInspection:
@@ -23,6 +23,12 @@ class MemoryInspection:
             work = tables.work.get(execution_id)
             entries = sorted(work.commands.values(), key=lambda entry: entry.order) if work else []
             return [_open(tables, entry) for entry in entries[:limit]]
+
+    def open_work(self, execution_id: int) -> OpenWork:
+        with self._store.tables() as tables:
+            since = [entry.since for key, entry in tables.outbox.items() if key[0] == execution_id]
+            oldest = tables.clock() - min(since) if since else 0.0
+            return OpenWork(self._store.open_work(execution_id), oldest)
 
     def outstanding(self, limit: int = 10_000) -> Outstanding:
         with self._store.tables() as tables:

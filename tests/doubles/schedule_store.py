@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from noetl.ports.automations.schedule_store import ScheduleRow, Skipped
+from noetl.ports.automations.schedule_store import NONE_SKIPPED, ScheduleRow, SkipCause, Skipped
 
 
 class MemoryScheduleStore:
@@ -29,6 +29,7 @@ class MemoryScheduleStore:
                     latest_execution=None,
                     skipped_at=None,
                     skipped_reason="",
+                    skips={},
                 )
             elif old.path == row.path:
                 self._rows[row.name] = replace(
@@ -40,6 +41,7 @@ class MemoryScheduleStore:
                     latest_execution=old.latest_execution,
                     skipped_at=old.skipped_at,
                     skipped_reason=old.skipped_reason,
+                    skips=old.skips,
                 )
             else:
                 return False
@@ -52,6 +54,10 @@ class MemoryScheduleStore:
         with self._lock:
             names = sorted(name for name in self._rows if name > after)
             return [self._rows[name] for name in names[:limit]]
+
+    def of_path(self, path: str, *, limit: int) -> Sequence[ScheduleRow]:
+        with self._lock:
+            return [self._rows[name] for name in sorted(self._rows) if self._rows[name].path == path][:limit]
 
     def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
         with self._lock:
@@ -70,8 +76,9 @@ class MemoryScheduleStore:
         next_at: float | None,
         execution_id: int | None,
         error: str = "",
-        skipped: Skipped | None = None,
+        skipped: Mapping[SkipCause, Skipped] = NONE_SKIPPED,
     ) -> bool:
+        newest = max(skipped.values(), default=None)
         with self._lock:
             old = self._rows.get(row.name)
             if old is not None and execution_id is not None:
@@ -85,8 +92,9 @@ class MemoryScheduleStore:
                 last_execution=execution_id,
                 last_error=error,
                 latest_execution=old.latest_execution if execution_id is None else execution_id,
-                skipped_at=old.skipped_at if skipped is None else skipped.at,
-                skipped_reason=old.skipped_reason if skipped is None else skipped.reason,
+                skipped_at=old.skipped_at if newest is None else newest.at,
+                skipped_reason=old.skipped_reason if newest is None else newest.reason,
+                skips={**old.skips, **skipped},
             )
             return True
 

@@ -42,6 +42,10 @@ class MemoryTriggerStore:
             rows = [self._rows[name] for name in sorted(self._rows) if name > after]
         return [row for row in rows if not kind or (row.kind == kind and row.enabled)][:limit]
 
+    def of_path(self, path: str, *, limit: int) -> Sequence[TriggerRow]:
+        with self._lock:
+            return [self._rows[name] for name in sorted(self._rows) if self._rows[name].path == path][:limit]
+
     def of_queue(self, arn: str) -> Sequence[TriggerRow]:
         with self._lock:
             rows = [self._rows[name] for name in sorted(self._rows)]

@@ -93,15 +93,17 @@ test("nor does it on the pages that are left", async ({ page, server, ui }) => {
     "executions",
     "playbooks",
     "schedules",
-    ...["edit", "run", "tests", "versions"].map((view) => `playbooks/test/hostile?view=${view}`),
+    ...["edit", "run", "tests", "versions", "relations"].map((view) => `playbooks/test/hostile?view=${view}`),
     ...["graph", "timeline", "events", "code", "cost"].map((view) => `executions/${failing}?view=${view}&run=3`),
     ...["graph", "data"].map((view) => `executions/${failing}?view=${view}&at=9`),
     `compare?a=${asking}&b=${failing}`,
     `executions?path=${encodeURIComponent(CORPUS[0] ?? "")}`,
   ]);
   await page.goto(`${ui.address}/ui/sql`);
-  await page.getByRole("textbox", { name: "Query" }).fill(`select '${(CORPUS[0] ?? "").replaceAll("'", "''")}' as said`);
+  await page.getByRole("textbox", { name: "Query" }).fill(`select '${(CORPUS[0] ?? "").replaceAll("'", "''")}' AS said, 1 AS n`);
   await page.getByRole("button", { name: "Run" }).click();
   await expect(page.getByRole("region", { name: "Rows of the query" }).getByText(CORPUS[0] ?? "")).toBeVisible();
+  await page.getByRole("button", { name: "Chart" }).click();
+  await expect(page.getByRole("list", { name: "n along said" }).getByText(CORPUS[0] ?? "")).toBeVisible();
   expect(await page.locator("img[src=x]").count()).toBe(0);
 });

@@ -1,6 +1,8 @@
 /** What tasks have printed: the server searches all of it, and the end is shown without the rest. */
 import { appendFile, readFile } from "node:fs/promises";
 
+import { AxeBuilder } from "@axe-core/playwright";
+
 import { expect, test } from "./test";
 
 const PRINTS = `apiVersion: noetl.io/v2
@@ -75,6 +77,44 @@ test("a log is searched on the server, from either end", async ({ page, server, 
   await expect(lines.first()).toContainText("trying");
   await page.getByLabel("Step").selectOption("last");
   await expect(page.getByText("No line fits the filter.")).toBeVisible();
+});
+
+const LEVELS = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: levels, path: demo/levels }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        import logging
+        logging.basicConfig(level=logging.DEBUG, force=True)
+        print("plain")
+        logging.info("connected")
+        logging.warning("slow")
+        print("Error: no customer")
+        logging.critical("it ends")
+`;
+
+test("lines say their level with icon and word, and are filtered by it", async ({ page, server, ui }) => {
+  await server.register(LEVELS);
+  const { execution_id } = await server.run("demo/levels");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=logs`);
+  const lines = page.getByRole("region", { name: "Lines" }).getByRole("listitem");
+  await expect(lines.locator(".log-level")).toHaveText(["info", "warning", "error", "critical"]);
+  await expect(lines.locator(".log-level svg")).toHaveCount(4);
+  await page.getByLabel("Level").selectOption("warning");
+  await expect(lines).toHaveText([/slow/, /no customer/, /it ends/]);
+  await expect(page).toHaveURL(/level=warning/);
+  for (const [width, colorScheme] of [[1440, "light"], [1440, "dark"], [360, "dark"]] as const) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).withTags(["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]).analyze();
+    expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
+  }
+  await page.reload();
+  await page.getByLabel("Level").selectOption("critical");
+  await expect(lines).toHaveText([/it ends/]);
 });
 
 test("the end of a log is followed, also between two events", async ({ page, server, ui }) => {

@@ -31,7 +31,7 @@ test("the day is shown as bars, and the same as a table", async ({ page, server,
   await server.run("demo/hello");
   await page.goto(`${ui.address}/ui/`);
   const day = page.getByRole("region", { name: "Last 24 hours" });
-  await expect(day.getByRole("img", { name: /by the hour: [\d,]+ completed, / })).toBeVisible();
+  await expect(day.getByRole("slider", { name: /by the hour: [\d,]+ completed, / })).toBeVisible();
   await day.getByText("As a table").click();
   await expect(day.getByRole("row").nth(1)).toContainText(/\d+ ?m?s/);
 });
@@ -130,6 +130,27 @@ test("a schedule says what starts when, and a trigger is fired by hand", async (
   await body.fill('{"amount": 1003}');
   await page.getByRole("button", { name: "Fire", exact: true }).click();
   await expect(page.getByText("Step start waits for an answer: Refund 1003 EUR?")).toBeVisible();
+});
+
+test("a schedule says which moment was skipped last, and why", async ({ page, server, ui }) => {
+  await server.register(HELLO.replaceAll("demo/hello", "ops/late"));
+  const at = "2026-11-29T05:00:00Z";
+  const skips = [
+    { cause: "overlap", at, reason: "overlap: execution 7 still runs" },
+    { cause: "catch_up", at: "2026-11-28T05:00:00Z", reason: "it was missed: catch_up is once" },
+  ];
+  const late = { last_at: at, last_error: skips[0]?.reason, skips };
+  // A schedule has no moment sooner than in a minute.
+  await page.route("**/api/schedules?*", async (route) => {
+    const response = await route.fetch();
+    const { schedules, ...rest } = (await response.json()) as { schedules: { name: string }[] };
+    const changed = schedules.map((one) => (one.name === "ops.late" ? { ...one, ...late } : one));
+    await route.fulfill({ response, json: { ...rest, schedules: changed } });
+  });
+  await page.goto(`${ui.address}/ui/schedules`);
+  const row = page.getByRole("region", { name: "Schedules" }).getByRole("row").filter({ hasText: "ops.late" });
+  await expect(row.getByRole("cell").filter({ hasText: /^skipped/ })).toContainText("2026-11-29");
+  await expect(row.getByRole("listitem")).toHaveText([/2026-11-29.*execution 7 still runs/, /2026-11-28.*catch_up is once/]);
 });
 
 test("a page whose server became another version begins again where it was", async ({ page, server, ui }) => {

@@ -45,6 +45,7 @@ test("pictures", async ({ page, server, ui }) => {
     tests: `playbooks/sales/orders?view=tests&from=${failed}`,
     counted: `executions/${counted}`,
     run: "playbooks/sales/orders?view=run",
+    relations: "playbooks/sales/orders?view=relations",
     approvals: "approvals",
     schedules: "schedules",
     credentials: "credentials",

@@ -68,6 +68,17 @@ test("a page of 100,000 items reads as much as one of 10, and is there after 1 s
   const work = ofPage + (await server.processorMs()) - before;
   console.log(`${ITEMS} items: ${(bytesOfLarge / 1024).toFixed(0)} kB, ${work.toFixed(0)} ms of the page's and the server's processor time`);
   expect(work).toBeLessThan(MOST_MS);
+
+  const lanes = (id: string) => () =>
+    page.goto(`${ui.address}/ui/executions/${id}?view=timeline`).then(() => expect(page.locator(".timeline-column").first()).toBeVisible());
+  const bands = await bytesOf(page, lanes(large.execution_id));
+  const since = await server.processorMs();
+  const drawn = await processorTimeOf(page, lanes(large.execution_id));
+  const taken = drawn + (await server.processorMs()) - since;
+  console.log(`timeline of ${ITEMS} items: ${(bands / 1024).toFixed(0)} kB, ${taken.toFixed(0)} ms of the page's and the server's processor time`);
+  expect(bands).toBeLessThan(300_000);
+  expect(taken).toBeLessThan(MOST_MS);
+  expect(await page.locator(".timeline-column").count()).toBeLessThanOrEqual(60);
 });
 
 test("500 steps are drawn, listed in a table, and read once", { tag: "@gate" }, async ({ page, server, ui }) => {

@@ -1,4 +1,6 @@
 /** The timeline: what each step run did and waited for, in words as well as in patterns. */
+import { AxeBuilder } from "@axe-core/playwright";
+
 import { FAILING, GATE } from "./playbooks";
 import { expect, test } from "./test";
 
@@ -78,10 +80,75 @@ test("a step that is not admitted waits, and a loop is one band with its counts"
   const gated = (await server.run("demo/gate", {}, 1)).execution_id;
   const looped = (await server.run("sales/orders")).execution_id;
   await page.goto(`${ui.address}/ui/executions/${gated}?view=timeline`);
-  await expect(page.getByRole("button", { name: /^gate, waiting/ }).locator('.timeline-bar[data-phase="waiting"]')).toBeVisible();
+  await expect(page.getByRole("button", { name: /^gate, waiting/ }).locator('.timeline-bar[data-phase="admission"]')).toBeVisible();
   await page.goto(`${ui.address}/ui/executions/${looped}?view=timeline`);
   const loop = page.getByRole("button", { name: /^price, failed · \d+\/12 · 1 failed/ });
   await expect(loop.locator(".timeline-bar")).toHaveCount(1);
+});
+
+const NAP = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: nap, path: demo/nap }
+workflow:
+  - step: start
+    tool: { kind: noop, args: { n: 1 } }
+    next: { spec: { mode: inclusive }, arcs: [{ step: nap }, { step: short }] }
+  - step: nap
+    tool: { kind: wait, seconds: 6 }
+    next: both
+  - step: short
+    tool: { kind: noop, args: { n: 2 } }
+    next: both
+  - step: both
+    spec: { join: all }
+    tool: { kind: noop, args: { n: 3 } }
+`;
+
+test("waits say for what, and idle time is collapsed until it is asked for", { tag: "@gate" }, async ({ page, server, ui }) => {
+  await server.register(NAP);
+  const { execution_id } = await server.run("demo/nap");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=timeline`);
+  await expect(page.getByRole("button", { name: /^nap, done .*waiting for a time [\d.]+ s/ })).toBeVisible();
+  const both = page.getByRole("button", { name: /^both, done .*waiting at a join [\d.]+ s/ });
+  await expect(both.locator('.timeline-bar[data-phase="join"]')).toHaveCount(1);
+  await expect(page.getByRole("region", { name: "Step runs" })).toContainText(/waiting at a join [\d.]+ s/);
+  const legend = page.getByRole("list", { name: "Patterns" });
+  await expect(legend).toContainText("waiting for a time");
+  await expect(legend).toContainText("waiting at a join");
+  const collapse = page.getByLabel("Collapse idle time");
+  await expect(collapse).toBeChecked();
+  await expect(page.locator(".timeline-break")).toHaveText(/\/\/ [\d.]+ s/);
+  await collapse.focus();
+  await page.keyboard.press("Space");
+  await expect(page).toHaveURL(/idle=shown/);
+  await expect(page.locator(".timeline-gap")).toHaveCount(0);
+  await page.reload();
+  await expect(collapse).not.toBeChecked();
+});
+
+test("a loop is drawn by the time at which its items ended, and the table leads to them", { tag: "@gate" }, async ({ page, server, ui }) => {
+  await server.register(MANY);
+  const { execution_id } = await server.run("demo/many");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=timeline`);
+  const lane = page.getByRole("button", { name: /^start, / });
+  await expect(lane.locator(".timeline-column").first()).toBeVisible();
+  expect(await lane.locator(".timeline-column").count()).toBeLessThanOrEqual(60);
+  await lane.click();
+  const items = page.getByRole("region", { name: "Items of start" });
+  await items.getByRole("button", { name: "Over time" }).press("Enter");
+  const rows = items.getByRole("region", { name: "start over time" }).getByRole("row");
+  const sum = async (column: number) => {
+    const cells = await rows.getByRole("cell").filter({ hasNotText: /from/ }).allTextContents();
+    return cells.filter((_, at) => at % 3 === column).reduce((total, text) => total + Number(text), 0);
+  };
+  await expect(rows.nth(1)).toBeVisible();
+  expect([await sum(1), await sum(2)]).toEqual([148, 2]);
+  const last = items.getByRole("button", { name: /^from \d+$/ }).last();
+  const first = Number(/\d+/.exec((await last.textContent()) ?? "")?.[0]);
+  await last.press("Enter");
+  await expect(items.getByRole("listitem").first()).toContainText(new RegExp(`^${first}`));
+  const { violations } = await new AxeBuilder({ page }).setLegacyMode(true).withTags(["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"]).analyze();
+  expect(violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)).toEqual([]);
 });
 
 test("a loop opens to its items: those that failed first, and all of them by pages", async ({ page, server, ui }) => {

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from noetl.api.http.client_limits import ClientLimits
-from noetl.api.live import change_hub
+from noetl.api.live import change_hub, changes
 from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_http import Raw, read
@@ -137,6 +137,33 @@ def test_two_hundred_idle_streams_hold_no_thread_and_end_with_the_server(databas
             with contextlib.suppress(ConnectionResetError):
                 assert (one.text + read(one.connection)).endswith(b"0\r\n\r\n"), "it ends, and is not cut off"
     assert not any(one.name == "noetl-changes" for one in threading.enumerate())
+
+
+def test_a_stream_wakes_only_for_its_own_topics(server, monkeypatch):
+    compared: list[set[int]] = []
+
+    def compare(topics, pulses, known):
+        compared.append(set(topics.values()))
+        return changes.changed(topics, pulses, known)
+
+    monkeypatch.setattr(change_hub, "changed", compare)
+    monkeypatch.setattr(change_hub, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(change_hub, "SOON_SECONDS", 0.01)
+    monkeypatch.setattr(change_hub, "HEARTBEAT_SECONDS", 10 * PATIENCE)
+    raw = Raw(server)
+    client = Client(server.address, raw.token)
+    client.register(GATED)
+    with ExitStack() as held:
+        asleep = Stream(raw, "execution:7", held)
+        asleep.change(b"gone")
+        about = client.start("demo/gated")
+        client.until(about, "waiting")
+        one = Stream(raw, f"execution:{about}", held)
+        one.change(b"running")
+        client("POST", f"/api/executions/{about}/cancel", {})
+        one.change(b"cancelled")
+    assert compared.count({7}) == 1, "what it was shown first"
+    assert compared.count({int(about)}) >= 2
 
 
 def test_heartbeats_come_while_the_store_is_asked_and_nothing_changes(server, monkeypatch):

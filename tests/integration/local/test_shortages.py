@@ -25,6 +25,7 @@ import psycopg
 import pytest
 
 from noetl.adapters.embedded import processes, roles
+from tests.parts import parted
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [
@@ -197,9 +198,10 @@ LIMITS = [
     ("RLIMIT_NPROC", 1, PROCESSES),
     ("RLIMIT_NPROC", 6, PROCESSES),
 ]
+"""Of each limit one that strikes early, and one that strikes later."""
 
 
-@pytest.mark.parametrize(("limit", "number", "remedy"), LIMITS)
+@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, LIMITS[1::2]))
 def test_a_limit_that_keeps_the_database_from_starting_is_named(used, limit, number, remedy):
     if limit == "RLIMIT_NPROC" and used.user == os.geteuid():
         pytest.skip("this needs a user that runs nothing, which only root can become")
@@ -207,7 +209,7 @@ def test_a_limit_that_keeps_the_database_from_starting_is_named(used, limit, num
     assert used.noetl("version", limit=(limit, max(number, 6 if limit == "RLIMIT_NOFILE" else 0))).code == 0
 
 
-@pytest.mark.parametrize("size", range(20, 100, 20))
+@pytest.mark.parametrize("size", parted(range(20, 100, 20), [40, 80]))
 def test_a_lack_of_memory_is_told_wherever_it_strikes(used, size):
     """A library may fail to load, a thread to start, a file to be parsed: none of it looks like a lack of memory."""
     done = used.noetl("run", str(used.playbook), limit=("RLIMIT_AS", size * MIB))

@@ -35,7 +35,7 @@ from noetl.domain.limits import Limit, Numbers
 from noetl.domain.state import ExecutionState, encode_state
 from noetl.domain.unreadable import UnreadableRowError
 from noetl.domain.variables import VariableWrite
-from noetl.ports.automations.schedule_store import ScheduleRow
+from noetl.ports.automations.schedule_store import ScheduleRow, SkipCause, Skipped
 from noetl.ports.automations.trigger_store import TriggerRow
 from noetl.ports.credential_store import CredentialAccess, StoredCredential
 from noetl.ports.executions.changes import TimerChange
@@ -240,7 +240,12 @@ def populate(stores: Stores) -> None:
             StoredCredential(number, letter, "generic", b"sealed", {"tags": [letter]})
         )
         stores.credentials.store.record(CredentialAccess(number, letter, "kept", letter, None, ""))
-        PostgresScheduleStore(database).put(ScheduleRow(letter, letter, 0.0, cron="0 6 * * *", next_at=100.0))
+        schedule = ScheduleRow(letter, letter, 0.0, cron="0 6 * * *", next_at=100.0)
+        PostgresScheduleStore(database).put(schedule)
+        missed: dict[SkipCause, Skipped] = {"catch_up": Skipped(50.0, "it was missed")}
+        PostgresScheduleStore(database).fired(
+            schedule, 50.0, next_at=100.0, execution_id=None, skipped=missed
+        )
         PostgresTriggerStore(database).put(TriggerRow(letter, "sqs", letter, SqsSource("orders")))
         PostgresSavedViews(database).put("sql", letter, {"q": letter}, letter, 9)
         PostgresWorkers(database).register(letter, "io", 1, letter, 10)
@@ -265,7 +270,7 @@ def names_of(table: str) -> sql.SQL:
     )  # type: ignore[arg-type]
 
 
-NAMED = {"schedule", "trigger", "credential", "worker", "schedule_moment", "saved_view"}
+NAMED = {"schedule", "trigger", "credential", "worker", "schedule_moment", "schedule_skip", "saved_view"}
 
 
 @pytest.fixture(scope="module")

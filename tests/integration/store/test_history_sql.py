@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.query_memory import NICE
-from noetl.adapters.embedded.server import EmbeddedServer, open_embedded
+from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer, open_embedded
 from noetl.adapters.postgres import Database
 from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
-from noetl.domain.errors import InfrastructureError, InvalidInputError, NotFoundError
+from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError, NotFoundError
 from noetl.services.history.run_sql import VIEWS, check_sql, run_sql
 from tests.waiting import PATIENCE
 
@@ -149,7 +152,7 @@ LONG_ROW = (
 )
 
 
-ENDLESS_ROW = "SELECT strpos(lpad('', 20000000, 'ab'), lpad('', 1000000, 'ab') || 'c')"
+ENDLESS_ROW = "SELECT strpos(lpad('', 20000000, 'a'), 'b' || lpad('', 1000000, 'a'))"
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="the processes of a server are not seen there")
@@ -188,6 +191,63 @@ def test_time_has_a_limit_within_a_row_too(history, module_database, monkeypatch
     assert len(running) == 1, "the row goes on: nobody waits for it"
     if sys.platform != "darwin":
         assert os.getpriority(os.PRIO_PROCESS, running[0][0]) == NICE, "nor for the processor"
+
+
+@pytest.fixture
+def replica(tmp_path: Path) -> Iterator[str]:
+    """Start a server that replays what another one wrote, and yield the reader's address of it."""
+    data, wal = tmp_path / "postgres", {"wal_level": "replica"}
+    with open_embedded(data, wal) as server:
+        address = server.reader_dsn()
+    (data / "standby.signal").touch()
+    processes.give_away(data / "standby.signal")
+    command = [processes.binaries() / "postgres", "-D", data, "-k", processes.socket_folder(data)]
+    for name, value in {**SETTINGS, **wal, "listen_addresses": "", "port": str(processes.PORT)}.items():
+        command += ["-c", f"{name}={value}"]
+    started = subprocess.Popen(
+        command, env=processes.environment(), stderr=subprocess.DEVNULL, **processes.run_as()
+    )
+    try:
+        processes.wait_for_ready(data)
+        yield address
+    finally:
+        started.send_signal(signal.SIGINT)
+        started.wait()
+
+
+def test_queries_run_on_a_replica_and_where_one_is_asked_for_on_nothing_else(history, replica):
+    """The reader endpoint of Aurora leads to the primary while there is no reader, which a query may have ended."""
+    here = PostgresHistorySql(lambda: replica, apart=True)
+    assert here.run("SELECT count(*) FROM executions", 1).rows == [[0]]
+    primary = PostgresHistorySql(history._address, apart=True)
+    with pytest.raises(InfrastructureError) as caught:
+        primary.run("SELECT 1", 1)
+    assert caught.value.code == "reader_unreachable" and caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ("40001", "database_contention"),
+        ("40P01", "database_contention"),
+        ("55P03", "database_contention"),
+        ("53100", "database_unreachable"),
+        ("58030", "database_unreachable"),
+        ("22012", "sql_invalid"),
+    ],
+)
+def test_what_the_database_lacks_is_no_mistake_of_the_query(history, module_database, state, code):
+    """A reader instance ends queries that are in the way of the primary's changes (40001); the same query may run a moment later."""
+    name = f"fails_{state.lower()}"
+    with psycopg.connect(module_database, autocommit=True) as connection:
+        connection.execute(
+            f"CREATE FUNCTION {VIEWS_SCHEMA}.{name}() RETURNS int LANGUAGE plpgsql AS"
+            f" $$ BEGIN RAISE 'it says why' USING ERRCODE = '{state}'; END $$"
+        )
+    with pytest.raises(NoetlError) as caught:
+        history.run(f"SELECT {name}()", 1)
+    assert caught.value.code == code and "it says why" in str(caught.value)
+    assert isinstance(caught.value, InfrastructureError) is (code != "sql_invalid")
 
 
 DOUBLED = "||".join(["a"] * 100)

@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from noetl.adapters.postgres import connection
-from noetl.adapters.postgres.connection import Database
+from noetl.adapters.postgres.connection import Database, Session
 from noetl.adapters.postgres.literals import number
+from noetl.adapters.postgres.queries import Query
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.in_flight import raise_limit
 from noetl.runtime.local.event_inbox import DATABASE
@@ -134,3 +135,21 @@ def test_what_is_in_use_when_all_is_closed_goes_when_it_is_given_back(database):
     pool.run("open_work", {"execution_id": number(1)})
     assert sessions(database) == 1, "it may be used again"
     pool.close()
+
+
+@pytest.mark.parametrize(
+    ("dsn", "hint"),
+    [
+        (None, "df -h"),
+        ("host=db.example.com", "on the machine of the database (db.example.com), not on this one"),
+    ],
+)
+def test_a_server_whose_disk_is_full_is_named(database, dsn, hint):
+    """The complaint of the server has a state, and no word of its severity."""
+    session = Session(database, pooled=False)
+    session.dsn = dsn or session.dsn
+    full = "DO $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$"
+    with pytest.raises(InfrastructureError, match="because the disk is full: could not extend") as caught:
+        session.run(Query("full", full.encode(), (), ""), [])
+    session.close()
+    assert hint in (caught.value.hint or "")

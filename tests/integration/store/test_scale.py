@@ -230,6 +230,31 @@ def test_what_retention_asks_of_a_tree_costs_each_member_the_same(store, make, a
     assert many < 3 * few, f"each of {TIMES} times the members cost {many / few:.1f} times as much"
 
 
+ENDS = (
+    "INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, at, facts)"
+    " SELECT %s, 'item:1:0:' || i, 1, i, 'call.done', now() + make_interval(secs => i), '{}' FROM generate_series(0, %s - 1) AS i"
+)
+"""Items of a loop that have ended."""
+
+
+def test_the_bands_of_a_loop_cost_each_item_the_same(store, admin, backend):
+    """The planner expects few items, and would add all of them up again for each of them."""
+
+    def cost(items: int) -> float:
+        loop = EID + 10_000_000 * items
+        admin.execute(ENDS, (loop, items))
+        taken = []
+        for _ in range(3):
+            before = processor_seconds(backend)
+            found = store.item_bands(loop, 1, 60)
+            taken.append(processor_seconds(backend) - before)
+            assert sum(band.done for band in found.bands) == items and len(found.bands) == 60
+        return min(taken)
+
+    few, many = cost(1000), cost(1000 * TIMES)
+    assert many < 2 * TIMES * few, f"{TIMES} times the items took {many / few:.1f} times as long"
+
+
 FORGOTTEN = b"""
     SELECT pg_clear_attribute_stats(schemaname::text, tablename::text, attname::text, inherited) FROM pg_stats WHERE schemaname = 'noetl';
     SELECT pg_clear_relation_stats('noetl', relname::text) FROM pg_class

@@ -8,7 +8,9 @@ import psycopg
 import pytest
 
 from noetl.adapters.postgres import migrations
+from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.domain.errors import InfrastructureError
+from noetl.ports.automations.schedule_store import ScheduleRow
 from tests.databases import drop_database
 
 pytestmark = pytest.mark.postgres
@@ -187,3 +189,31 @@ def test_absolute_names_of_earlier_rows_open_no_folder_and_their_playbooks_stay(
             *(("a", "x.yaml", "text"), ("b", "playbook", "text")),
             *(("c", "in/x.yaml", "text"), ("d", "of two.yaml", "text")),
         ]
+
+
+def test_what_earlier_rows_say_of_a_skipped_moment_is_kept_with_its_cause(empty):
+    """A name is the cause that its reason means; the reason is one that `fire_schedule` writes."""
+    migrations.migrate(empty)
+    reasons = {
+        "catch_up": "it was missed: catch_up is once",
+        "overlap": "overlap: execution 7 still runs",
+        "refused": "playbook_not_found: there is no playbook",
+    }
+    store = PostgresScheduleStore(empty)
+    for name in (*reasons, "none"):
+        store.put(ScheduleRow(name, name, 0.0, rate="1 hour"))
+    change = (
+        "UPDATE noetl.schedule SET skipped_at = to_timestamp(1800003600), skipped_reason = %s WHERE name = %s"
+    )
+    with psycopg.connect(empty, autocommit=True) as connection:
+        for name, reason in reasons.items():
+            connection.execute(change, (reason, name))
+        connection.execute("DROP TABLE noetl.schedule_skip")
+        connection.execute(
+            "DELETE FROM noetl.migration WHERE name IN ('complete', 'migrations/0054_skips_by_cause')"
+        )
+    assert migrations.migrate(empty) == ["migrations/0054_skips_by_cause"]
+    found = {row.name: dict(row.skips) for row in store.entries(limit=9)}
+    store.close()
+    assert found.pop("none") == {}
+    assert found == {name: {name: (1_800_003_600.0, reason)} for name, reason in reasons.items()}

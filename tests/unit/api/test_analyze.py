@@ -103,8 +103,44 @@ def test_a_failure_is_the_steps_own_or_of_what_follows_it(ground, text, kind):
 
 def test_what_has_not_begun_is_told(ground):
     ground.register()
-    found = analyze(ground, ground.start())
-    assert found["stuck"] and found["findings"][0]["kind"] == "not_started"
+    execution_id = ground.start()
+    (young,) = analyze(ground, execution_id)["findings"]
+    assert (young["kind"], young["severity"]) == ("not_started", "info") and "for 0 s:" in young["message"]
+    ground.database.now += diagnosis.DELIVERY_SECONDS + 1
+    found = analyze(ground, execution_id)
+    assert found["stuck"] and found["verdict"].startswith("it has not begun for 121 s: no engine has taken")
+
+
+def test_a_start_that_no_outbox_holds_ages_from_the_beginning_of_its_execution(ground):
+    ground.register()
+    execution_id = ground.start()
+    with ground.store.tables() as tables:
+        tables.outbox.clear()
+    assert not analyze(ground, execution_id)["stuck"]
+    ground.database.now += diagnosis.DELIVERY_SECONDS + 1
+    found = analyze(ground, execution_id)
+    assert found["stuck"] and found["verdict"].endswith("its start is with the queue of the engine")
+
+
+def test_an_event_that_was_written_a_moment_ago_makes_no_execution_stuck(ground):
+    ground.register()
+    execution_id = ground.start()
+    ground.runtime._handle(ground.publisher.sent)
+    ground.publisher.sent.clear()
+    ground.store.heartbeat(ground.runtime.owner, 1e9)
+    assert ground.ask("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": {"a": 1}}).status < 300
+
+    def looked(later: float):
+        ground.database.now += later
+        found = analyze(ground, execution_id)
+        (event,) = [one for one in found["findings"] if one["kind"] == "undelivered"]
+        return found["stuck"], event["severity"], event["message"]
+
+    assert looked(0) == (False, "info", "1 event is on the way to the engine, for 0 s")
+    assert looked(diagnosis.DELIVERY_SECONDS)[:2] == (False, "info")
+    assert looked(1) == (True, "warning", "1 event is on the way to the engine, for 121 s")
+    ground.ask("PATCH", f"/api/executions/{execution_id}/ctx", {"patch": {"a": 2}})
+    assert looked(4)[2] == "2 events are on the way to the engine, the oldest for 125 s"
 
 
 def test_a_command_is_orphaned_when_its_owner_is_gone_or_it_was_never_taken(ground):

@@ -97,7 +97,7 @@ def test_a_token_of_the_same_name_begins_no_sessions_of_the_one_before(ground):
     code = ground.sessions.code(ground.owner, frozenset({"read"}))
     ground.tokens.remove("owner")
     ground.owner = ground.tokens.principal(ground.tokens.add("owner", ["read", "execute"]))
-    assert ground.sessions.find(headers) is None and ground.sessions.entries() == []
+    assert ground.sessions.entries() == [] and ground.sessions.find(headers) is None
     opened = ground.sessions.open(code, HERE)
     late = {**HERE, "cookie": opened.header.partition(";")[0], "x-csrf-token": opened.csrf}
     assert ground.sessions.find(late) is None

@@ -25,6 +25,37 @@ def test_endings_are_counted_in_buckets_without_gaps(ground):
     assert buckets[0]["p50_ms"] is None and max(one["p95_ms"] or 0 for one in buckets) >= 0
 
 
+def test_endings_of_several_playbooks_come_in_one_answer(ground):
+    for text in (HELLO, HELLO, FAILING, GATED):
+        ground.run(text)
+    body = {"paths": ["demo/hello", "demo/failing", "demo/gated", "no/such"]}
+    answer = ground.ask("POST", "/api/executions/activity", body, query={"bucket": "86400"}).json
+    found = {one["path"]: (one["ended"], one["failed"]) for one in answer["playbooks"]}
+    assert found == {"demo/hello": (2, 0), "demo/failing": (1, 1)}
+    assert (answer["bucket_seconds"], answer["complete_from"]) == (86_400, None)
+    for one in answer["playbooks"]:
+        assert sum(bucket["ended"] for bucket in one["buckets"]) == one["ended"]
+
+
+@pytest.mark.parametrize(
+    ("body", "query"),
+    [
+        ({"paths": []}, {}),
+        ({"paths": ["p"] * 501}, {}),
+        ({}, {}),
+        ({"paths": ["p"]}, {"bucket": "60", "ended_after": "0"}),
+        ({"paths": ["p"]}, {"bucket": "7 days"}),
+    ],
+)
+def test_activity_of_none_of_too_many_and_of_a_bad_window_is_refused(ground, body, query):
+    answer = ground.ask("POST", "/api/executions/activity", body, query=query)
+    assert answer.status in (400, 422) and answer.json["code"] in (
+        "body_invalid",
+        "invalid_window",
+        "invalid_parameter",
+    )
+
+
 def test_failures_say_playbook_code_and_the_latest_execution(ground):
     ground.run(FAILING)
     latest = ground.run(FAILING)

@@ -9,6 +9,7 @@ import pytest
 
 from noetl.domain.automations.schedules import instant
 from noetl.services.executions.start_execution import StartRequest, start_execution
+from noetl.services.queries.diagnosis import DELIVERY_SECONDS
 from tests.unit.api.ground import Ground
 
 
@@ -46,6 +47,20 @@ def test_what_is_to_start_later_is_not_stuck_and_what_was_taken_back_is_told_so(
     hello.settle()
     told = hello.ask("POST", analysis, {}).json
     assert (told["status"], told["findings"][0]["kind"]) == ("cancelled", "cancelled")
+
+
+def test_a_start_that_an_earlier_version_kept_for_later_is_not_late_when_its_time_comes(hello):
+    """Its row of the outbox says when it was written, or when the database was migrated."""
+    made = start_later(hello, 3600).json
+    with hello.store.tables() as tables:
+        for entry in tables.outbox.values():
+            entry.since -= 3600
+    hello.database.now += 3601
+    analysis = f"/api/executions/{made['execution_id']}/analyze"
+    told = hello.ask("POST", analysis, {}).json
+    assert (told["stuck"], told["findings"][0]["kind"]) == (False, "not_started")
+    hello.database.now += DELIVERY_SECONDS
+    assert hello.ask("POST", analysis, {}).json["stuck"]
 
 
 def test_a_start_waits_for_its_time(hello):

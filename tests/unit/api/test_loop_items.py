@@ -45,3 +45,38 @@ def test_what_is_no_loop_or_no_cursor_is_refused(ground):
     assert page(ground, execution_id, status=400, after="x")["code"] == "invalid_cursor"
     assert page(ground, execution_id, status=400, limit=501)["code"] == "invalid_parameter"
     assert page(ground, execution_id, status=400, failed="maybe")["code"] == "invalid_parameter"
+
+
+def bands(ground, execution_id, run=1, status=200, **query):
+    reply = ground.ask(
+        "GET",
+        f"/api/executions/{execution_id}/loops/{run}/bands",
+        query={name: str(value) for name, value in query.items()},
+    )
+    assert reply.status == status, reply
+    return reply.json
+
+
+def test_a_loop_over_time_counts_every_item_once(ground):
+    execution_id = ground.run(LOOPED)
+    found = bands(ground, execution_id, bands=3)
+    assert (found["total"], found["done"], found["failed"], found["running"]) == (7, 4, 3, 0)
+    assert sum(one["done"] for one in found["bands"]) == 4
+    assert sum(one["failed"] for one in found["bands"]) == 3
+    assert 1 <= len(found["bands"]) <= 3
+    assert bands(ground, execution_id)["execution_id"] == execution_id
+
+
+def test_a_band_leads_to_its_items(ground):
+    execution_id = ground.run(LOOPED)
+    for one in bands(ground, execution_id, bands=4)["bands"]:
+        cursor = {} if one["after"] is None else {"after": one["after"]}
+        assert page(ground, execution_id, limit=1, **cursor)["items"][0]["index"] == one["first"]
+
+
+def test_what_is_no_loop_has_no_bands(ground):
+    execution_id = ground.run(LOOPED)
+    for run in (2, 99, 0, "x", 2**63):
+        assert bands(ground, execution_id, run, status=404)["code"] == "loop_not_found"
+    for count in (0, 201, "x"):
+        assert bands(ground, execution_id, status=400, bands=count)["code"] == "invalid_parameter"

@@ -22,6 +22,7 @@ LOOKS = frozenset(
         "validatePlaybook",
         "formatPlaybook",
         "querySql",
+        "getPlaybookActivity",
         "testPlaybook",
     }
 )

@@ -119,6 +119,7 @@ def exchange(ground: Ground, name: str):
         "getPlaybook": "/api/catalog/demo/hello",
         "listPlaybookVersions": "/api/catalog/demo/hello/versions",
         "getPlaybookGraph": "/api/catalog/demo/hello/graph",
+        "getPlaybookRelations": "/api/catalog/demo/hello/relations",
         "getPlaybookSchema": "/api/catalog/demo/hello/schema",
         "getSchemaOfPlaybooks": "/api/schema/playbook",
         "listExecutions": "/api/executions",
@@ -130,6 +131,7 @@ def exchange(ground: Ground, name: str):
         "getExecutionLogs": f"/api/executions/{execution_id}/logs",
         "getExecutionGraph": f"/api/executions/{execution_id}/graph",
         "getLoopItems": f"/api/executions/{ground.run(LOOPED)}/loops/1/items",
+        "getLoopBands": f"/api/executions/{ground.run(LOOPED)}/loops/1/bands",
         "getExecutionSteps": f"/api/executions/{execution_id}/steps",
         "getExecutionResult": f"/api/executions/{execution_id}/result",
     }
@@ -143,6 +145,7 @@ PUBLISHED = {
     "migratePlaybook": ("POST", "/api/catalog/migrate", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybook": ("POST", "/api/catalog/register", {"content": HELLO, "source_name": "hello.yaml"}),
     "registerPlaybooks": ("POST", "/api/catalog/register/batch", {"items": [{"content": HELLO}]}),
+    "getPlaybookActivity": ("POST", "/api/executions/activity", {"paths": ["demo/hello"]}),
     "rerunExecution": ("POST", "/api/executions/DONE/rerun", {"workload": {"n": 2}}),
     "cleanupExecutions": ("POST", "/api/executions/cleanup", {"older_than_minutes": 5, "dry_run": True}),
     "checkCancellation": ("GET", "/api/executions/DONE/cancellation-check", None),
@@ -690,7 +693,7 @@ def test_steps_say_their_phases_when_asked(ground):
     execution_id = ground.run(GATED)
     plain = ground.ask("GET", f"/api/executions/{execution_id}/steps").json["steps"]
     asked = ground.ask("GET", f"/api/executions/{execution_id}/steps", query={"phases": "true"}).json["steps"]
-    assert asked[1]["phases"] == [{"kind": "waiting", "at": asked[1]["started_at"]}]
+    assert asked[1]["phases"] == [{"kind": "admission", "at": asked[1]["started_at"]}]
     assert [{**one, "phases": []} for one in asked] == [{**one, "phases": []} for one in plain]
     assert all("phases" not in one for one in plain)
 

@@ -16,8 +16,8 @@ from noetl.domain import codec
 from noetl.domain.text.timestamps import Timestamp, rfc3339
 
 NUMBERS = {
-    "age", "cost", "covered", "duration_ms", "expires_in", "lease_seconds", "oldest", "oldest_wait", "per", "rate", "seconds",
-    "tool_ms",
+    "active_seconds", "age", "cost", "covered", "duration_ms", "expires_in", "lease_seconds", "oldest", "oldest_wait", "per", "rate",
+    "seconds", "tool_ms",
 }  # fmt: skip
 """Fields that are numbers with a fraction, and no moments: durations, ages, rates, shares, money."""
 OF_TIME = re.compile(r"(^|_)(at|since|until|time|times|timestamp|from|after|before)$")

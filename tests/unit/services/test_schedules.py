@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.adapters.memory import MemoryCatalog, MemoryExecutionStore
 from noetl.adapters.memory.results import MemoryResultStore
@@ -173,6 +174,40 @@ def test_what_is_done_about_missed_moments_is_the_schedules_choice(world, catch_
         assert row.skipped_reason.startswith(
             f"it was missed with all since {instant(MONDAY + 600)}: catch_up is "
         )
+
+
+@pytest.mark.parametrize("catch_up", ["once", "all, catch_up_max: 2"])
+def test_an_overlap_after_missed_moments_leaves_the_reason_of_both(world, catch_up):
+    world.register(f"rate: 10 minutes, overlap: skip, catch_up: {catch_up}")
+    world.now += 600
+    (before,) = world.fire()
+    world.now += 3605
+    assert {one.execution_id for one in world.fire()} == {None}
+    row = world.row()
+    newest = MONDAY + 600 * 7
+    assert (row.skipped_at, row.skipped_reason) == (
+        newest,
+        f"overlap: execution {before.execution_id} still runs",
+    )
+    assert row.skips["overlap"] == (row.skipped_at, row.skipped_reason)
+    missed = row.skips["catch_up"]
+    assert missed.at == (newest - 600 if catch_up == "once" else newest - 1200)
+    assert missed.reason.startswith(f"it was missed with all since {instant(MONDAY + 1200)}: catch_up is ")
+    world.now = row.next_at
+    world.fire()
+    assert world.row().skips["catch_up"] == missed and world.row().skipped_at == newest + 600
+    shown = schedules.view(world.row()).skips
+    assert [one.cause for one in shown] == ["overlap", "catch_up"] and shown[1].at == instant(missed.at)
+
+
+def test_a_start_that_is_refused_after_missed_moments_leaves_the_reason_of_both(world):
+    world.register("rate: 10 minutes")
+    world.table._rows["etl.daily"] = replace(world.row(), version=7)
+    world.now += 3605
+    world.fire()
+    row = world.row()
+    assert set(row.skips) == {"catch_up", "refused"} and row.skips["refused"].at == row.skipped_at
+    assert row.skipped_reason == row.last_error == row.skips["refused"].reason
 
 
 def test_making_up_for_all_goes_on_where_a_process_died(world, monkeypatch):

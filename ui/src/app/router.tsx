@@ -8,6 +8,7 @@ import { compareSearch } from "../features/compare/search";
 import { executionSearch } from "../features/execution/search";
 import { executionsSearch } from "../features/executions/search";
 import { playbookSearch, playbooksSearch } from "../features/playbooks/search";
+import { schedulesSearch } from "../features/schedules/search";
 import { sqlSearch } from "../features/sql/search";
 import { Gate } from "./Gate";
 import { parseSearch, stringifySearch } from "./search";
@@ -60,6 +61,7 @@ const approvals = createRoute({
 const schedules = createRoute({
   getParentRoute: () => shell,
   path: "/schedules",
+  validateSearch: schedulesSearch,
   component: lazyRouteComponent(() => import("../features/schedules/SchedulesPage")),
 });
 const credentials = createRoute({

@@ -22,6 +22,8 @@ const LOOKS: Record<string, { tone: Tone; icon: IconName }> = {
   cancelled: { tone: "idle", icon: "stop" },
   skipped: { tone: "idle", icon: "skip" },
   info: { tone: "idle", icon: "info" },
+  debug: { tone: "idle", icon: "dot" },
+  critical: { tone: "bad", icon: "stop" },
   active: { tone: "good", icon: "check" },
   alive: { tone: "good", icon: "check" },
   silent: { tone: "bad", icon: "alert" },
@@ -31,6 +33,11 @@ const UNKNOWN = { tone: "idle", icon: "dot" } as const;
 
 export function toneOf(status: string): Tone {
   return (LOOKS[status] ?? UNKNOWN).tone;
+}
+
+/** Whether a word is a state that has a colour. */
+export function isStatus(word: string): boolean {
+  return Object.hasOwn(LOOKS, word);
 }
 
 export function iconOf(status: string): IconName {

@@ -46,6 +46,17 @@ def test_status_of_a_failure_has_error_and_hint(noetl, write):
     assert (error["kind"], error["step"], error["retryable"]) == ("server_error", "start", True)
 
 
+def test_lists_and_status_tell_time_at_work_and_redrives(noetl, write):
+    noetl("run", write("fails.yaml", FAILS))
+    assert "redriven" not in noetl("status").out
+    noetl("redrive", "latest")
+    assert noetl("status").out.splitlines()[1].endswith(", redriven 1×")
+    header = noetl("list").out.splitlines()[0].split("  ")
+    assert [word.strip() for word in header if word][3:5] == ["DURATION", "AT WORK"]
+    (listed,) = noetl("list", "--json").json
+    assert listed["rounds"] == 1 and listed["active_seconds"] >= 0
+
+
 def test_status_of_a_loop_counts_items(noetl, write):
     noetl("run", write("loops.yaml", LOOPS))
     loop = noetl("status", "--json").json[0]["steps"][0]["loop"]

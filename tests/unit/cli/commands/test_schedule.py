@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ from noetl.cli.actions import schedules
 from noetl.cli.client import runtime_access
 from noetl.domain.automations.schedules import parse_instant
 from noetl.domain.events import Start
+from noetl.ports.automations.schedule_store import Skipped
 from noetl.services.automations.fire_schedule import Fired
 from tests.unit.cli.fake_runtime import MemoryRuntime
 
@@ -62,12 +64,39 @@ def test_list_and_show(noetl, registered):
     assert parse_instant(one["next_at"]) > time.time()
     assert noetl("schedule", "show", "etl.daily", "--json").json == [one]
     header, line = noetl("schedule", "list").out.splitlines()
-    assert header.split() == ["SCHEDULE", "STATE", "WHEN", "NEXT", "LAST", "PLAYBOOK"]
+    assert header.split() == ["SCHEDULE", "STATE", "WHEN", "NEXT", "LAST", "PLAYBOOK", "LAST", "SKIPPED"]
     assert line.split() == [
-        "etl.daily", "active", "0", "6", "*", "*", "*", "Europe/Berlin", one["next_at"], "-", "etl/daily"
+        "etl.daily", "active", "0", "6", "*", "*", "*", "Europe/Berlin", one["next_at"], "-", "etl/daily", "-"
     ]  # fmt: skip
     shown = noetl("schedule", "show", "etl.daily").out
     assert one["next_at"] in shown and "missed moments: once; overlap: allow" in shown
+
+
+@pytest.mark.parametrize(
+    ("cause", "reason", "last"),
+    [
+        ("catch_up", "it was missed: catch_up is none", "skipped"),
+        ("overlap", "overlap: execution 7\nstill runs", "skipped"),
+        ("refused", "playbook_not_found: there is none", "failed"),
+    ],
+)
+def test_list_and_show_say_which_moments_were_skipped_and_why(
+    noetl, registered, database, cause, reason, last
+):
+    store = database.schedules
+    fired = {"next_at": AT + 90_000, "execution_id": None}
+    before = {"catch_up": Skipped(AT - 86_400, "it was missed before")}
+    store.fired(store.get("etl.daily"), AT - 1, **fired, error="x", skipped=before)
+    store.fired(store.get("etl.daily"), AT, **fired, error=reason, skipped={cause: Skipped(AT, reason)})
+    _, line = noetl("schedule", "list").out.splitlines()
+    shown = f"2026-03-01T05:00:00Z  {' '.join(reason.split())}"
+    assert re.search(rf"  {last}  +etl/daily +{re.escape(shown)}$", line), line
+    lines = [one for one in noetl("schedule", "show", "etl.daily").out.splitlines() if "skipped" in one]
+    assert lines[0] == f"skipped {shown}" and len(lines) == (1 if cause == "catch_up" else 2)
+    assert lines[-1].endswith("it was missed before") or cause == "catch_up"
+    store.fired(store.get("etl.daily"), AT + 1, next_at=AT + 90_000, execution_id=7)
+    _, line = noetl("schedule", "list").out.splitlines()
+    assert re.search(rf"  7  +etl/daily +{re.escape(shown)}$", line), "it stays when a later moment started"
 
 
 def test_next_tells_the_time_of_its_zone(noetl, registered):

@@ -104,3 +104,20 @@ def test_what_one_look_finds_is_bounded_in_bytes():
 def test_a_long_text_is_not_searched_for():
     with pytest.raises(InvalidInputError, match="text to search for"):
         make_line_filter("x" * 1001)
+
+
+@pytest.mark.parametrize(
+    ("level", "found"), [("debug", [0, 1, 2]), ("warning", [1, 2]), ("error", [2]), ("critical", [])]
+)
+def test_a_level_chooses_lines_that_begin_with_it_or_a_graver_one(level, found):
+    texts = ["INFO a", "WARNING:root:b", "Error: c", "an ERROR", "plain"]
+    reader = LineReader(logs_with(*map(line, texts)), 7, make_line_filter(level=level))
+    page = reader.oldest("", 10, everything=True)
+    assert [texts.index(one.line) for one in page.lines] == found
+    assert all(one.level for one in page.lines)
+
+
+def test_what_is_no_level_is_refused():
+    with pytest.raises(InvalidInputError) as refused:
+        make_line_filter(level="loud")
+    assert refused.value.code == "invalid_level"

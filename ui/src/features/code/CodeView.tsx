@@ -17,6 +17,8 @@ interface CodeProps {
   identity: string;
   text: string;
   marks?: Mark[];
+  /** The line that a link leads to. */
+  line?: number;
   /** Lines with branches, and whether all of a line's were reached. */
   reached?: ReadonlyMap<number, boolean>;
   /** The value of a template of the text, shown at the pointer or by Control+I. */
@@ -33,7 +35,7 @@ interface CodeProps {
 const still = [EditorState.readOnly.of(true), EditorView.editable.of(false)];
 const NO_MARKS: Mark[] = [];
 
-export default function CodeView({ label, identity, text, marks = NO_MARKS, reached, templateValue, onChange, assist, fixer, onRun }: CodeProps) {
+export default function CodeView({ label, identity, text, marks = NO_MARKS, line, reached, templateValue, onChange, assist, fixer, onRun }: CodeProps) {
   const runner = useRef(onRun);
   runner.current = onRun;
   const { host, view } = useShadowView(identity, (parent, root) => {
@@ -45,6 +47,7 @@ export default function CodeView({ label, identity, text, marks = NO_MARKS, reac
         EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
         onRun ? keymap.of([{ key: "Mod-Enter", run: () => (runner.current?.(), true) }]) : [],
         reached ? reachedLines(reached) : [],
+        line === undefined ? [] : linkedLine(line),
         onChange ? [assist ?? [], editing(onChange)] : [templateValue ? templateValues(templateValue) : still, failedLines(marks)],
       ],
     });
@@ -58,6 +61,10 @@ export default function CodeView({ label, identity, text, marks = NO_MARKS, reac
     // A text that is being written stays where its writer is.
     if (first && !shown.hasFocus) shown.dispatch({ effects: EditorView.scrollIntoView(lineOf(shown.state.doc, first).from, { y: "nearest" }) });
   }, [identity, marks, view, onChange === undefined]);
+  useEffect(() => {
+    const shown = view.current;
+    if (shown && line !== undefined) shown.dispatch({ effects: EditorView.scrollIntoView(lineOf(shown.state.doc, { line }).from, { y: "center" }) });
+  }, [identity, line, view]);
   useEffect(() => {
     if (!fixer) return;
     fixer.current = (mark) => view.current && applyFix(view.current, mark);
@@ -89,6 +96,10 @@ function failedLines(marks: Mark[]) {
       true,
     ),
   );
+}
+
+function linkedLine(line: number) {
+  return EditorView.decorations.of((view) => Decoration.set(Decoration.line({ class: "cm-linked-line" }).range(lineOf(view.state.doc, { line }).from)));
 }
 
 /** A mark at the beginning of each line with branches: taken, or not taken by any case. */

@@ -46,6 +46,7 @@ const theme = EditorView.theme({
   },
   ".cm-diagnostic-error": { borderLeftColor: "var(--bad)" },
   ".cm-failed-line": { backgroundColor: "var(--bad-soft)" },
+  ".cm-linked-line": { backgroundColor: "var(--accent-soft)" },
   ".cm-reached-line": { boxShadow: "inset 3px 0 var(--good)" },
   ".cm-missed-line": { boxShadow: "inset 3px 0 var(--warn)", backgroundColor: "var(--warn-soft)" },
   ".cm-changedLine, .cm-insertedLine": { backgroundColor: "var(--good-soft)" },

@@ -1,6 +1,7 @@
 /** What an execution is and why it is where it is. */
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
+import { useState } from "react";
 
 import { Facts } from "../../design/Facts";
 import { Moment } from "../../design/Moment";
@@ -9,13 +10,16 @@ import { Status } from "../../design/Status";
 import { durationText } from "../../design/time";
 import { CallbackList } from "../approvals/CallbackList";
 import type { TabProps } from "./ExecutionPage";
-import { childrenOf } from "./queries";
+import { childrenOf, executionOf } from "./queries";
+import { RoundsDialog } from "./RoundsDialog";
+import { elapsedMs } from "./rounds";
 import { whyOf } from "./why";
 
 export function Header({ execution }: TabProps) {
   const id = execution.execution_id;
   const version = execution.version ?? undefined;
   const children = useQuery(childrenOf(id));
+  const { dataUpdatedAt: readAt } = useQuery(executionOf(id));
   const why = whyOf(execution);
   return (
     <section className="card stack" aria-label="Summary">
@@ -48,7 +52,9 @@ export function Header({ execution }: TabProps) {
           ],
           ["Started", <Moment key="started" at={execution.started_at} />],
           ["Ended", execution.ended_at === null ? null : <Moment key="ended" at={execution.ended_at} />],
-          ["Duration", durationText(execution.duration_ms)],
+          ["At work", <AtWork key="work" execution={execution} />],
+          [execution.ended_at === null ? "Since the start" : "Start to end", durationText(elapsedMs(execution, readAt))],
+          ["Rounds", <Rounds key="rounds" execution={execution} />],
           ["Started by", execution.principal],
           ["Labels", labelsOf(execution.labels)],
           ["Parent", execution.parent_execution_id ? <ExecutionLink id={execution.parent_execution_id} /> : null],
@@ -69,6 +75,30 @@ export function Header({ execution }: TabProps) {
         </Note>
       ) : null}
     </section>
+  );
+}
+
+/** How long it was at work, without pauses, waits for people and times, and what lies between an end and a redrive. */
+function AtWork({ execution }: TabProps) {
+  const { active_seconds: seconds = execution.duration_ms / 1000 } = execution;
+  return (
+    <span title="Without pauses, without waits for people, times and locks, and without the time between an end and a redrive">
+      {durationText(seconds * 1000)}
+    </span>
+  );
+}
+
+function Rounds({ execution }: TabProps) {
+  const [open, setOpen] = useState(false);
+  const rounds = execution.rounds ?? 0;
+  if (rounds === 0) return <>1</>;
+  return (
+    <>
+      <button type="button" className="step-button" aria-haspopup="dialog" onClick={() => setOpen(true)}>
+        {rounds + 1}, redriven {rounds === 1 ? "once" : `${rounds} times`}
+      </button>
+      {open ? <RoundsDialog execution={execution} close={() => setOpen(false)} /> : null}
+    </>
   );
 }
 

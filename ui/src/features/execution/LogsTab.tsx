@@ -8,14 +8,16 @@ import { Button } from "../../design/Button";
 import { Empty } from "../../design/Empty";
 import { Failure } from "../../design/Failure";
 import { SelectField } from "../../design/Field";
+import { Icon } from "../../design/Icon";
 import { Moment } from "../../design/Moment";
 import { Skeleton } from "../../design/Skeleton";
+import { iconOf, toneOf } from "../../design/Status";
 import { TextFilter } from "../../design/TextFilter";
 import { momentText, toMillis } from "../../design/time";
 import { VirtualList } from "../../design/VirtualList";
 import type { TabProps } from "./ExecutionPage";
 import { type Line, type LogQuery, PAGE, type Part, readLines } from "./logPages";
-import { type ExecutionSearch, PARTS } from "./search";
+import { type ExecutionSearch, LEVELS, PARTS } from "./search";
 import { choicesOf, useStepNames } from "./stepChoices";
 import { usePages } from "./usePages";
 
@@ -24,13 +26,18 @@ const PART_CHOICES = [
   { value: "newest", label: "Newest first" },
   { value: "end", label: "The end, followed" },
 ];
+/** A graver level fits, too. */
+const LEVEL_CHOICES = [
+  { value: "", label: "any or none" },
+  ...LEVELS.map((level) => ({ value: level, label: level === "critical" ? level : `${level} and worse` })),
+];
 /** Between two looks at the end: what a task prints is no event of its own. */
 const FOLLOW_MS = 2_000;
 
-type Filter = Pick<ExecutionSearch, "search" | "step" | "attempt" | "ofRun" | "show">;
+type Filter = Pick<ExecutionSearch, "search" | "step" | "attempt" | "ofRun" | "show" | "level">;
 
 export default function LogsTab({ execution }: TabProps) {
-  const { search, step, attempt, ofRun, show = "start" } = useSearch({ from: "/shell/executions/$id" });
+  const { search, step, attempt, ofRun, level, show = "start" } = useSearch({ from: "/shell/executions/$id" });
   const navigate = useNavigate({ from: "/executions/$id" });
   const steps = useStepNames(execution.execution_id);
   const [looks, setLooks] = useState(0);
@@ -49,6 +56,12 @@ export default function LogsTab({ execution }: TabProps) {
         />
         <TextFilter label="Search" placeholder="text of a line" value={search} apply={(text) => change({ search: text })} />
         <SelectField label="Step" value={step ?? ""} choices={choicesOf(steps, step)} onChange={(value) => change({ step: value || undefined, ofRun: undefined })} />
+        <SelectField
+          label="Level"
+          value={level ?? ""}
+          choices={LEVEL_CHOICES}
+          onChange={(value) => change({ level: LEVELS.find((one) => one === value) })}
+        />
         <TextFilter
           label="Attempt"
           placeholder="any"
@@ -65,10 +78,10 @@ export default function LogsTab({ execution }: TabProps) {
         )}
       </search>
       <Lines
-        key={JSON.stringify([search, step, attempt, ofRun, show, looks])}
+        key={JSON.stringify([search, step, attempt, ofRun, level, show, looks])}
         id={execution.execution_id}
         ended={ended}
-        filter={{ search, step, attempt, ofRun }}
+        filter={{ search, step, attempt, ofRun, level }}
         part={show}
         lookAgain={lookAgain}
       />
@@ -86,24 +99,24 @@ interface LinesProps {
 }
 
 function Lines({ id, ended, filter, part, lookAgain }: LinesProps) {
-  const { search, step, attempt, ofRun: run } = filter;
+  const { search, step, attempt, ofRun: run, level } = filter;
   const readPage = useCallback(
     (after: string | undefined) => {
       const ask = (query: LogQuery) =>
         read(
           api.GET("/api/executions/{execution_id}/logs", {
-            params: { path: { execution_id: id }, query: { ...query, search, step, run, attempt } },
+            params: { path: { execution_id: id }, query: { ...query, search, step, run, attempt, level } },
           }),
         );
       return readLines(part, ask, after);
     },
-    [id, search, step, run, attempt, part],
+    [id, search, step, run, attempt, level, part],
   );
   const logs = usePages(part === "newest" ? "" : `execution:${id}`, PAGE, readPage);
   const { caughtUp, complete, error, reading, readOn } = logs;
   const follow = part === "end";
   useFollowed(follow && !complete, follow && !caughtUp && !error && !reading, readOn);
-  const filtered = [search, step, run, attempt].some((value) => value !== undefined);
+  const filtered = [search, step, run, attempt, level].some((value) => value !== undefined);
   if (logs.items.length === 0) {
     if (error) return <Failure error={error} retry={() => void readOn()} />;
     if (logs.next === undefined) return <Skeleton lines={8} />;
@@ -173,6 +186,17 @@ function HowFar({
   );
 }
 
+/** The level with which a line begins, as icon and word; lines without one have an empty place. */
+function Level({ of: level }: { of: Line["level"] }) {
+  if (!level) return <span />;
+  return (
+    <span className={`log-level tone-only-${toneOf(level)}`}>
+      <Icon name={iconOf(level)} />
+      {level}
+    </span>
+  );
+}
+
 function LogLine({ line }: { line: Line }) {
   const zone = useZone();
   const place = [line.step, line.index === null || line.index === undefined ? "" : `[${line.index}]`].join("");
@@ -182,6 +206,7 @@ function LogLine({ line }: { line: Line }) {
       <span className="muted" title={`run ${line.run ?? ""}, attempt ${line.attempt ?? 1}`}>
         {place}
       </span>
+      <Level of={line.level} />
       <span>{line.line}</span>
     </div>
   );

@@ -11,6 +11,7 @@ import { Skeleton } from "../../design/Skeleton";
 import { Status } from "../../design/Status";
 import { VirtualList } from "../../design/VirtualList";
 import { durationText } from "../../design/time";
+import { type Band, LoopOverTime } from "./LoopOverTime";
 import { itemsOf, type StepRun } from "./queries";
 
 type LoopItem = Schemas["LoopItem"];
@@ -19,7 +20,9 @@ const ROW_PX = 52;
 
 export function LoopItems({ executionId, step }: { executionId: string; step: StepRun }) {
   const [failed, setFailed] = useState((step.loop?.failed ?? 0) > 0);
-  const query = useInfiniteQuery(itemsOf(executionId, step.run, failed));
+  const [from, setFrom] = useState<Band | null>(null);
+  const [overTime, setOverTime] = useState(false);
+  const query = useInfiniteQuery(itemsOf(executionId, step.run, failed, from?.after ?? undefined));
   const items = useMemo(() => query.data?.pages.flatMap((page) => page.items) ?? [], [query.data]);
   return (
     <section className="stack" aria-label={`Items of ${step.step}`}>
@@ -27,6 +30,22 @@ export function LoopItems({ executionId, step }: { executionId: string; step: St
         <h3>Items</h3>
         <Check label="Only those that failed" value={failed} onChange={setFailed} />
       </div>
+      <div className="row">
+        <Button pressed={overTime} onPress={() => setOverTime(!overTime)}>
+          Over time
+        </Button>
+        {from ? <Button onPress={() => setFrom(null)}>From the first item</Button> : null}
+      </div>
+      {overTime ? (
+        <LoopOverTime
+          executionId={executionId}
+          step={step}
+          open={(band) => {
+            setFailed(false);
+            setFrom(band);
+          }}
+        />
+      ) : null}
       {query.error ? <Failure error={query.error} retry={() => void query.refetch()} /> : null}
       {query.isPending ? <Skeleton lines={4} /> : null}
       {query.isSuccess && items.length === 0 ? (

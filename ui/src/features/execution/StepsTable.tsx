@@ -9,6 +9,7 @@ import { durationText } from "../../design/time";
 import { ExecutionLink } from "./Header";
 import { LoopProgress } from "./LoopProgress";
 import type { StepRun } from "./queries";
+import { sumsText } from "./timeline/phases";
 
 export function StepsTable({ steps }: { steps: StepRun[] }) {
   const navigate = useNavigate({ from: "/executions/$id" });
@@ -65,6 +66,7 @@ function Detail({ step }: { step: StepRun }) {
           until <Moment at={step.until} />
         </span>
       ) : null}
+      {(step.phases?.length ?? 0) > 1 ? <span>{sumsText(step)}</span> : null}
       {message ? <span>{message}</span> : null}
     </div>
   );

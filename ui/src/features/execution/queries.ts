@@ -42,11 +42,11 @@ export const phasesOf = (id: string) =>
 
 const ITEMS_AT_ONCE = 100;
 
-/** The items of a loop by its step run; with `failed`, those that failed. */
-export const itemsOf = (id: string, run: number, failed: boolean) =>
+/** The items of a loop by its step run; with `failed`, those that failed. `start` is the cursor where they begin. */
+export const itemsOf = (id: string, run: number, failed: boolean, start?: string) =>
   infiniteQueryOptions({
-    queryKey: ["execution", id, "items", run, failed],
-    initialPageParam: undefined as string | undefined,
+    queryKey: ["execution", id, "items", run, failed, start],
+    initialPageParam: start,
     getNextPageParam: (page: Schemas["LoopItemPage"]) => page.next ?? undefined,
     queryFn: ({ pageParam }) =>
       read(
@@ -55,6 +55,23 @@ export const itemsOf = (id: string, run: number, failed: boolean) =>
         }),
       ),
   });
+
+export type LoopBands = Schemas["LoopBands"];
+
+const BANDS_EVERY_MS = 5_000;
+
+/** A loop over time. The server counts all of its items for it, so it is read again from time to time and not with each live change. */
+export const bandsOf = (id: string, { run, loop, status }: StepRun) => {
+  const runs = status === "running" || status === "retrying" || status === "waiting";
+  return queryOptions({
+    queryKey: ["execution-bands", id, run, runs ? null : status, runs ? null : loop?.done],
+    refetchInterval: runs ? BANDS_EVERY_MS : false,
+    staleTime: runs ? BANDS_EVERY_MS : Infinity,
+    placeholderData: keepPreviousData,
+    queryFn: () =>
+      read(api.GET("/api/executions/{execution_id}/loops/{run}/bands", { params: { path: { execution_id: id, run: String(run) } } })),
+  });
+};
 
 export const executionGraphOf = (id: string) =>
   queryOptions({

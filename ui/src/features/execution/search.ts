@@ -8,6 +8,12 @@ export type View = (typeof VIEWS)[number];
 /** Orders of the view of events, the default first. */
 export const ORDERS = ["oldest", "newest"] as const;
 
+/** Levels of lines, from the least to the gravest. */
+export const LEVELS = ["debug", "info", "warning", "error", "critical"] as const;
+
+/** Idle time of the timeline that is drawn as long as it was; without it, long idle time is collapsed. */
+export const IDLE = ["shown"] as const;
+
 /** Parts of the log that its view shows, the default first. */
 export const PARTS = ["start", "newest", "end"] as const;
 
@@ -28,8 +34,12 @@ export interface ExecutionSearch {
   search?: string;
   attempt?: number;
   ofRun?: number;
+  /** The least level of the lines of the log. */
+  level?: (typeof LEVELS)[number];
   /** The part of the log that is shown. */
   show?: (typeof PARTS)[number];
+  /** How the timeline draws idle time. */
+  idle?: (typeof IDLE)[number];
 }
 
 export function executionSearch(search: RawSearch): ExecutionSearch {
@@ -45,5 +55,7 @@ export function executionSearch(search: RawSearch): ExecutionSearch {
     attempt: numberOf(search, "attempt"),
     ofRun: numberOf(search, "ofRun"),
     show: oneOf(search, "show", PARTS),
+    level: oneOf(search, "level", LEVELS),
+    idle: oneOf(search, "idle", IDLE),
   };
 }

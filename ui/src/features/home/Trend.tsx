@@ -1,8 +1,11 @@
-/** How executions ended in the last day, by the hour: bars of counts, and durations below; the same as a table. */
+/** How executions ended in the last day, by the hour: bars of counts, and durations below; an hour is read by pointer or keys, all as a table. */
 import { useQuery } from "@tanstack/react-query";
+import { type PointerEvent, useState } from "react";
 
 import type { Schemas } from "../../api/client";
 import { useZone } from "../../app/preferences";
+import { Readout } from "../../design/charts/Readout";
+import { stops } from "../../design/charts/stops";
 import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
 import { Table } from "../../design/Table";
@@ -34,6 +37,13 @@ function Shown({ stats }: { stats: Schemas["Stats"] }) {
   const zone = useZone();
   const { buckets } = stats;
   const sums = PARTS.map((part) => buckets.reduce((sum, bucket) => sum + bucket[part], 0));
+  const [chosen, choose] = useState<number | null>(null);
+  const at = Math.min(chosen ?? buckets.length - 1, buckets.length - 1);
+  const bucket = buckets[at];
+  const point = ({ clientX, currentTarget }: PointerEvent) => {
+    const { left, width } = currentTarget.getBoundingClientRect();
+    choose(Math.max(0, Math.min(buckets.length - 1, Math.floor(((clientX - left) / width) * buckets.length))));
+  };
   const words = PARTS.map((part, at) => `${sums[at]?.toLocaleString("en")} ${part}`).join(", ");
   return (
     <div className="trend stack">
@@ -45,12 +55,19 @@ function Shown({ stats }: { stats: Schemas["Stats"] }) {
           </span>
         ))}
       </div>
-      <Bars label={`Executions that ended, by the hour: ${words}`} buckets={buckets} zone={zone} />
-      <Durations buckets={buckets} zone={zone} />
+      <div
+        className="trend-plot"
+        onPointerMove={point}
+        {...stops({ label: `Executions that ended, by the hour: ${words}`, count: buckets.length, at, text: bucket ? hourText(bucket, zone) : "", go: choose })}
+      >
+        <Bars buckets={buckets} at={at} />
+        <Durations buckets={buckets} at={at} />
+      </div>
       <div className="trend-axis small muted">
         <Moment at={buckets[0]?.at} />
         <Moment at={stats.until} />
       </div>
+      {bucket ? <Hour bucket={bucket} zone={zone} /> : null}
       {stats.complete_from === null ? null : (
         <p className="small muted">
           More ended than one request counts: figures before <Moment at={stats.complete_from} /> are too low.
@@ -76,21 +93,32 @@ function Shown({ stats }: { stats: Schemas["Stats"] }) {
   );
 }
 
-function Bars({ label, buckets, zone }: { label: string; buckets: Bucket[]; zone: Zone }) {
+const LOOKS = { completed: "--good", cancelled: "--idle", failed: "--bad" } as const;
+
+/** The hour that the pointer or the keys have chosen; the latest before. */
+function Hour({ bucket, zone }: { bucket: Bucket; zone: Zone }) {
+  const counts = PARTS.map((part) => ({ name: part, text: bucket[part].toLocaleString("en"), look: { colour: LOOKS[part], dash: [] } }));
+  const durations = [
+    { name: "median", text: shown(bucket.p50_ms) },
+    { name: "95 of 100 within", text: shown(bucket.p95_ms) },
+  ].map((one) => ({ ...one, look: { colour: "--line-strong", dash: [] } }));
+  return <Readout place={`From ${momentText(toMillis(bucket.at), zone)}`} readings={[...counts, ...durations]} />;
+}
+
+function Bars({ buckets, at }: { buckets: Bucket[]; at: number }) {
   const most = Math.max(1, ...buckets.map(total));
   return (
-    <svg className="trend-bars" viewBox={`0 0 ${buckets.length * STEP} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
-      {buckets.map((bucket, at) => {
+    <svg className="trend-bars" viewBox={`0 0 ${buckets.length * STEP} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+      <rect className="trend-room" x={at * STEP} y={0} width={STEP} height={HEIGHT} />
+      {buckets.map((bucket, index) => {
         let top = HEIGHT;
         return (
           <g key={bucket.at}>
-            <title>{hourText(bucket, zone)}</title>
-            <rect className="trend-room" x={at * STEP} y={0} width={STEP} height={HEIGHT} />
             {PARTS.map((part) => {
               // What happened once is visible beside what happened a thousand times.
               const height = bucket[part] === 0 ? 0 : Math.max(3, (bucket[part] / most) * (HEIGHT - 6));
               top -= height;
-              return <rect key={part} className={`trend-${part}`} x={at * STEP + (STEP - BAR) / 2} y={top} width={BAR} height={height} />;
+              return <rect key={part} className={`trend-${part}`} x={index * STEP + (STEP - BAR) / 2} y={top} width={BAR} height={height} />;
             })}
           </g>
         );
@@ -100,27 +128,24 @@ function Bars({ label, buckets, zone }: { label: string; buckets: Bucket[]; zone
 }
 
 /** The median and the 95th percentile of each hour, as the two ends of a line. */
-function Durations({ buckets, zone }: { buckets: Bucket[]; zone: Zone }) {
+function Durations({ buckets, at }: { buckets: Bucket[]; at: number }) {
   const longest = Math.max(1, ...buckets.map(({ p95_ms }) => p95_ms ?? 0));
-  const label = `Median and 95th percentile of durations, up to ${durationText(longest)}`;
   const y = (millis: number) => (HEIGHT / 2 - 4) * (1 - millis / longest) + 2;
   return (
     <>
       <span className="small muted">Median and 95th percentile of durations, up to {durationText(longest)}</span>
-      <svg className="trend-durations" viewBox={`0 0 ${buckets.length * STEP} ${HEIGHT / 2}`} preserveAspectRatio="none" role="img" aria-label={label}>
-        {buckets.map((bucket, at) =>
+      <svg className="trend-durations" viewBox={`0 0 ${buckets.length * STEP} ${HEIGHT / 2}`} preserveAspectRatio="none" aria-hidden="true">
+        <rect className="trend-room" x={at * STEP} y={0} width={STEP} height={HEIGHT / 2} />
+        {buckets.map((bucket, index) =>
           bucket.p50_ms === null || bucket.p95_ms === null ? null : (
-            <g key={bucket.at}>
-              <title>{hourText(bucket, zone)}</title>
-              <rect className="trend-room" x={at * STEP} y={0} width={STEP} height={HEIGHT / 2} />
-              <rect
-                className="trend-range"
-                x={at * STEP + (STEP - BAR) / 2}
-                y={y(bucket.p95_ms)}
-                width={BAR}
-                height={y(bucket.p50_ms) - y(bucket.p95_ms) + 2}
-              />
-            </g>
+            <rect
+              key={bucket.at}
+              className="trend-range"
+              x={index * STEP + (STEP - BAR) / 2}
+              y={y(bucket.p95_ms)}
+              width={BAR}
+              height={y(bucket.p50_ms) - y(bucket.p95_ms) + 2}
+            />
           ),
         )}
       </svg>

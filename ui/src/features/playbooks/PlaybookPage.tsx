@@ -20,11 +20,12 @@ import { VersionsTab } from "./VersionsTab";
 const CodeView = lazy(() => import("../code/CodeView"));
 const GraphView = lazy(() => import("../graph/GraphView"));
 const Editor = lazy(() => import("./Editor"));
+const RelationsTab = lazy(() => import("./RelationsTab"));
 const TestsTab = lazy(() => import("./tests/TestsTab"));
 
 type Playbook = Schemas["PlaybookAnswer"];
 
-const TITLES = { text: "Text", graph: "Graph", versions: "Versions", diff: "Diff", edit: "Edit", tests: "Tests", run: "Run" } as const;
+const TITLES = { text: "Text", graph: "Graph", versions: "Versions", diff: "Diff", edit: "Edit", tests: "Tests", relations: "Relations", run: "Run" } as const;
 
 export default function PlaybookPage() {
   const { _splat: path = "" } = useParams({ from: "/shell/playbooks/$" });
@@ -76,8 +77,9 @@ function Content({ playbook }: { playbook: Playbook }) {
         {view === "text" ? (
           <CodeView
             label={`Text of ${playbook.path}`}
-            identity={`${playbook.path}@${playbook.version}`}
+            identity={`${playbook.path}@${playbook.version} ${search.line}`}
             text={playbook.content}
+            line={search.line}
           />
         ) : null}
         {view === "graph" ? <GraphTab playbook={playbook} /> : null}
@@ -85,6 +87,7 @@ function Content({ playbook }: { playbook: Playbook }) {
         {view === "diff" ? <DiffTab playbook={playbook} base={search.base} /> : null}
         {view === "edit" ? <EditTab playbook={playbook} /> : null}
         {view === "tests" ? <TestsTab key={search.from} playbook={playbook} from={search.from} /> : null}
+        {view === "relations" ? <RelationsTab path={playbook.path} version={playbook.version} /> : null}
         {view === "run" ? <RunForm key={playbook.version} path={playbook.path} version={playbook.version} like={search.like} /> : null}
       </Suspense>
     </>

@@ -3,11 +3,14 @@ import { queryOptions } from "@tanstack/react-query";
 
 import { api, read, type Schemas } from "../../api/client";
 import type { Schema } from "../code/assist/schema";
+import { type Days, spanOf } from "./activity";
 
 export type PlaybookLine = Schemas["PlaybookLine"];
 
 const PAGE = 500;
 const MOST_PAGES = 20;
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
 
 /** The latest version of every playbook. */
 export const playbookPages = () =>
@@ -64,4 +67,27 @@ export const schemaOf = (path: string, version: number | undefined) =>
     queryKey: ["schema", path, version ?? "latest"],
     staleTime: keepFor(version),
     queryFn: () => read(api.GET("/api/catalog/{path}/schema", { params: { path: { path }, query: versionQuery(version) } })),
+  });
+
+/** Callers and starts change when other playbooks do, also those of a version that is settled. */
+export const relationsOf = (path: string, version: number) =>
+  queryOptions({
+    queryKey: ["relations", path, version],
+    queryFn: () => read(api.GET("/api/catalog/{path}/relations", { params: { path: { path }, query: versionQuery(version) } })),
+  });
+
+/**
+ * Endings of playbooks, all in one request; its answer has those that ended. It is asked again each minute and not at each change of the
+ * list of executions: a day has many changes, and its bars are hours.
+ */
+export const activityQuery = (paths: string[], days: Days) =>
+  queryOptions({
+    queryKey: ["activity", days, paths],
+    queryFn: () => {
+      const { bucket } = spanOf(days);
+      const ended_after = new Date(Date.now() - days * DAY_MS).toISOString();
+      return read(api.POST("/api/executions/activity", { params: { query: { bucket, ended_after } }, body: { paths } }));
+    },
+    staleTime: MINUTE_MS,
+    refetchInterval: MINUTE_MS,
   });

@@ -1,7 +1,7 @@
 import "./schedules.css";
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
@@ -19,11 +19,14 @@ import { BackfillDialog } from "./BackfillDialog";
 import { Calendar } from "./Calendar";
 import { FireDialog } from "./FireDialog";
 import { schedulesQuery, triggersQuery } from "./queries";
+import { skippedLast } from "./skips";
 
 type Schedule = Schemas["ScheduleView"];
 type Trigger = Schemas["TriggerView"];
 
 export default function SchedulesPage() {
+  const { path } = useSearch({ from: "/shell/schedules" });
+  const fits = (row: { path: string }) => path === undefined || row.path === path;
   const schedules = useQuery(schedulesQuery());
   const triggers = useQuery(triggersQuery());
   const [fired, setFired] = useState<Trigger | null>(null);
@@ -39,17 +42,29 @@ export default function SchedulesPage() {
   });
   return (
     <Page title="Schedules">
+      {path === undefined ? null : (
+        <p className="row">
+          <span>
+            Those of{" "}
+            <Link to="/playbooks/$" params={{ _splat: path }} search={{ view: "relations" }}>
+              {path}
+            </Link>
+            .
+          </span>
+          <Link to="/schedules">Show all</Link>
+        </p>
+      )}
       {steer.error ? <Failure error={steer.error} /> : null}
       <Loaded query={schedules}>
-        {(rows) => (
+        {(all) => (
           <>
-            <ScheduleTable rows={rows} steer={steer.mutate} backfill={setBackfilled} />
-            <Calendar schedules={rows} />
+            <ScheduleTable rows={all.filter(fits)} one={path !== undefined} steer={steer.mutate} backfill={setBackfilled} />
+            <Calendar schedules={all.filter(fits)} />
           </>
         )}
       </Loaded>
       <h2>Triggers</h2>
-      <Loaded query={triggers}>{(rows) => <TriggerTable rows={rows} steer={steer.mutate} fire={setFired} />}</Loaded>
+      <Loaded query={triggers}>{(all) => <TriggerTable rows={all.filter(fits)} one={path !== undefined} steer={steer.mutate} fire={setFired} />}</Loaded>
       {fired ? <FireDialog trigger={fired} close={() => setFired(null)} /> : null}
       {backfilled ? <BackfillDialog name={backfilled} close={() => setBackfilled(null)} /> : null}
     </Page>
@@ -58,7 +73,8 @@ export default function SchedulesPage() {
 
 type Steer = (act: () => Promise<{ name: string }>) => void;
 
-function ScheduleTable({ rows, steer, backfill }: { rows: Schedule[]; steer: Steer; backfill: (name: string) => void }) {
+function ScheduleTable({ rows, one, steer, backfill }: { rows: Schedule[]; one: boolean; steer: Steer; backfill: (name: string) => void }) {
+  if (rows.length === 0 && one) return <Empty title="This playbook has no schedule." />;
   if (rows.length === 0) {
     return (
       <Empty title="No playbook has a schedule.">
@@ -95,7 +111,8 @@ function ScheduleTable({ rows, steer, backfill }: { rows: Schedule[]; steer: Ste
           },
           { title: "State", cell: (row) => <Status of={row.state} /> },
           { title: "Next", cell: (row) => <Moment at={row.next_at} /> },
-          { title: "Last", cell: (row) => <Last row={row} /> },
+          { title: "Last", cell: (row) => <LastMoment row={row} /> },
+          { title: "Last skipped", cell: (row) => <Skips row={row} /> },
           {
             title: "Actions",
             cell: (row) => (
@@ -110,6 +127,30 @@ function ScheduleTable({ rows, steer, backfill }: { rows: Schedule[]; steer: Ste
         ]}
       />
     </section>
+  );
+}
+
+function LastMoment({ row }: { row: Schedule }) {
+  const skip = skippedLast(row);
+  if (skip === undefined) return <Last row={row} />;
+  return (
+    <span>
+      <Status of={skip.cause === "refused" ? "refused" : "skipped"} /> <Moment at={skip.at} />
+    </span>
+  );
+}
+
+/** The newest moment that started nothing, and why, for each cause. */
+function Skips({ row: { skips = [] } }: { row: Schedule }) {
+  if (skips.length === 0) return <span className="muted">–</span>;
+  return (
+    <ul className="skips">
+      {skips.map(({ cause, at, reason }) => (
+        <li key={cause}>
+          <Moment at={at} /> <span className="small">{reason}</span>
+        </li>
+      ))}
+    </ul>
   );
 }
 
@@ -143,7 +184,8 @@ function Toggle({ row: { name, state }, steer }: { row: Schedule; steer: Steer }
   );
 }
 
-function TriggerTable({ rows, steer, fire }: { rows: Trigger[]; steer: Steer; fire: (trigger: Trigger) => void }) {
+function TriggerTable({ rows, one, steer, fire }: { rows: Trigger[]; one: boolean; steer: Steer; fire: (trigger: Trigger) => void }) {
+  if (rows.length === 0 && one) return <Empty title="This playbook has no trigger." />;
   if (rows.length === 0) {
     return (
       <Empty title="No playbook starts by an event.">

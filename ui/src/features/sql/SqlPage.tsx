@@ -3,7 +3,7 @@ import "./sql.css";
 
 import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
@@ -17,7 +17,10 @@ import { Loaded } from "../../design/Loaded";
 import { Note } from "../../design/Note";
 import { saveFile } from "../../design/saveFile";
 import { Table } from "../../design/Table";
+import { columnsOf } from "./chart/chartData";
+import { ChartPanel } from "./chart/ChartPanel";
 import { csvOf, textOfCell } from "./csv";
+import { type SqlSearch, sqlSearch } from "./search";
 
 const FIRST = `SELECT path, status, count(*) AS executions, max(duration) AS longest
 FROM executions
@@ -25,17 +28,25 @@ WHERE started_at > now() - interval '7 days'
 GROUP BY path, status
 ORDER BY executions DESC`;
 const SHOWN = 500;
+/** As many as the server answers. */
+const MOST_ROWS = 10_000;
 
 export default function SqlPage() {
-  const { q } = useSearch({ from: "/shell/sql" });
+  const search = useSearch({ from: "/shell/sql" });
   const navigate = useNavigate({ from: "/sql" });
-  const [text, setText] = useState(q ?? FIRST);
+  const [text, setText] = useState(search.q ?? FIRST);
   const views = useQuery({ queryKey: ["sql-views"], staleTime: Infinity, queryFn: () => read(api.GET("/api/sql")) });
-  const run = useMutation({ mutationFn: (sql: string) => read(api.POST("/api/sql", { body: { sql, limit: 1_000 } })) });
+  const run = useMutation({ mutationFn: (sql: string) => read(api.POST("/api/sql", { body: { sql, limit: MOST_ROWS } })) });
   const ask = () => {
-    void navigate({ search: { q: text }, replace: true, resetScroll: false });
+    void navigate({ search: (before) => ({ ...before, q: text }), replace: true, resetScroll: false });
     run.mutate(text);
   };
+  const pick = (kept: SqlSearch) => {
+    setText(kept.q ?? "");
+    void navigate({ search: kept, replace: true, resetScroll: false });
+  };
+  const toggleChart = () =>
+    void navigate({ search: (before) => ({ ...before, view: before.view ? undefined : "chart" }), replace: true, resetScroll: false });
   return (
     <Page title="SQL" actions={<CopyAs path="/api/sql" command={`noetl sql ${shellQuoted(text)}`} />}>
       {views.data && !views.data.available ? (
@@ -44,7 +55,7 @@ export default function SqlPage() {
         </Note>
       ) : null}
       <section className="card stack" aria-label="Query">
-        <Kept text={text} pick={setText} />
+        <Kept search={{ ...search, q: text }} pick={pick} />
         <Field label="Query" hint="One SELECT over the views below; it only reads. Ctrl and Enter runs it.">
           {(wiring) => (
             <textarea
@@ -64,10 +75,18 @@ export default function SqlPage() {
           <ActionButton scope="read" look="main" disabled={run.isPending || text.trim() === ""} onPress={ask}>
             {run.isPending ? "Running…" : "Run"}
           </ActionButton>
-          {run.data ? <Download answer={run.data} /> : null}
+          {run.data ? (
+            <>
+              <Button pressed={search.view === "chart"} onPress={toggleChart}>
+                Chart
+              </Button>
+              <Download answer={run.data} />
+            </>
+          ) : null}
         </div>
       </section>
       {run.error ? <Failure error={run.error} /> : null}
+      {run.data && !run.error && search.view === "chart" ? <ChartPanel answer={run.data} /> : null}
       {run.data && !run.error ? <Rows answer={run.data} /> : null}
       <Loaded query={views}>{(answer) => <Views views={answer.views} />}</Loaded>
     </Page>
@@ -77,6 +96,7 @@ export default function SqlPage() {
 function Rows({ answer }: { answer: Schemas["SqlAnswer"] }) {
   const rows = answer.rows as unknown[][];
   const shown = rows.slice(0, SHOWN);
+  const columns = useMemo(() => columnsOf(answer.columns), [answer]);
   return (
     <section className="card card-flush" aria-label="Rows">
       {rows.length === 0 ? (
@@ -86,10 +106,10 @@ function Rows({ answer }: { answer: Schemas["SqlAnswer"] }) {
           label="Rows of the query"
           rows={shown}
           rowKey={(row) => String(shown.indexOf(row))}
-          columns={answer.columns.map((column, index) => ({
-            title: column.name,
-            numeric: /int|numeric|real|double/.test(column.type) && !column.name.endsWith("execution_id"),
-            cell: (row: unknown[]) => <Cell name={column.name} value={row[index]} />,
+          columns={columns.map(({ key, role, index }) => ({
+            title: key,
+            numeric: role === "number",
+            cell: (row: unknown[]) => <Cell name={key} value={row[index]} />,
           }))}
         />
       )}
@@ -127,11 +147,11 @@ function Download({ answer }: { answer: Schemas["SqlAnswer"] }) {
 }
 
 /** Queries that the server keeps by name. */
-function Kept({ text, pick }: { text: string; pick: (text: string) => void }) {
+function Kept({ search, pick }: { search: SqlSearch; pick: (kept: SqlSearch) => void }) {
   const saved = useSavedViews("sql");
   const [name, setName] = useState("");
   const wanted = name.trim();
-  const current = saved.views.find((view) => view.search.q === text);
+  const current = saved.views.find((view) => view.search.q === search.q);
   return (
     <>
       <div className="filters">
@@ -143,15 +163,15 @@ function Kept({ text, pick }: { text: string; pick: (text: string) => void }) {
             onChange={(value) => {
               setName(value);
               const view = saved.views.find((each) => each.name === value);
-              if (view) pick(view.search.q ?? "");
+              if (view) pick(sqlSearch(view.search));
             }}
           />
         ) : null}
         <TextField label="Name" value={name} onChange={setName} />
         <ActionButton
           scope="execute"
-          disabled={wanted === "" || text.trim() === "" || saved.save.isPending}
-          onPress={() => saved.save.mutate({ name: wanted, search: { q: text } })}
+          disabled={wanted === "" || !search.q?.trim() || saved.save.isPending}
+          onPress={() => saved.save.mutate({ name: wanted, search: textsOf(search) })}
         >
           Keep
         </ActionButton>
@@ -168,6 +188,10 @@ function Kept({ text, pick }: { text: string; pick: (text: string) => void }) {
       {saved.error ? <Failure error={saved.error} /> : null}
     </>
   );
+}
+
+function textsOf(search: SqlSearch): Record<string, string> {
+  return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined));
 }
 
 function Views({ views }: { views: Schemas["SqlView"][] }) {

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from noetl.cli import errors
+from noetl.cli.catalog.commands import catalog_app
 from noetl.cli.commands.context import context_app
 from noetl.cli.commands.control import callback, cancel, exec_, inject, patch_app, pause, redrive, unpause
 from noetl.cli.commands.credential import credential_app
@@ -73,6 +74,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 database_app = typer.Typer(help="Inspect and migrate the database of the engine.", no_args_is_help=True)
+app.add_typer(catalog_app, name="catalog")
 app.add_typer(context_app, name="context")
 app.add_typer(patch_app, name="ctx")
 app.add_typer(credential_app, name="credential")

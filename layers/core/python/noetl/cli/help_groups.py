@@ -30,7 +30,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "ctx",
         "vars",
     ),
-    "Write playbooks": ("validate", "fmt", "migrate", "lock", "graph", "schema", "register"),
+    "Write playbooks": ("validate", "fmt", "migrate", "lock", "graph", "schema", "register", "catalog"),
     "Start by time or event, share": ("schedule", "trigger", "credential", "limit"),
     "Servers": ("serve", "server", "worker", "token", "context"),
     "Deploy to AWS": ("deploy", "local", "invoke"),

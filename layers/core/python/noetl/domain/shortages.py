@@ -8,19 +8,26 @@ from typing import NamedTuple
 
 
 class Shortage(NamedTuple):
-    """``reason`` completes "… failed: "; ``remedy`` is what to do about it.
+    """``reason`` completes "… failed: "; ``remedy`` is what to do about it on this machine.
 
-    No library is needed for it: a machine that is short may be unable to load one.
+    ``remote_remedy``: on the machine of a database, where that is another one. No library is needed for it: a machine that is short may
+    be unable to load one.
     """
 
     reason: str
     remedy: str
+    remote_remedy: str = "raise the limits of its Postgres, or end what else runs there"
 
 
-DISK = Shortage("the disk is full", "make room on the disk that holds it (`df -h` shows which is full)")
+DISK = Shortage(
+    "the disk is full",
+    "make room on the disk that holds it (`df -h` shows which is full)",
+    "make room on its disk, or give it a larger one",
+)
 MEMORY = Shortage(
     "the system has no more memory",
     "raise the limit of this process (`ulimit -v`, or the container's memory), or end what else uses memory",
+    "give it more memory, or end what else uses memory there",
 )
 PROCESSES = Shortage(
     "the system starts no more processes or threads",

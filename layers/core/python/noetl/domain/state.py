@@ -6,6 +6,7 @@ Bounded by the size of the playbook, never by history or loop size.
 from __future__ import annotations
 
 import copy
+import math
 from typing import Any, Literal
 
 import msgspec
@@ -86,6 +87,8 @@ class Token(msgspec.Struct, omit_defaults=True):
     """The callback that the run's own command waits for."""
     callbacks: int = 0
     """Slots of the scope ``callback`` that places of this run have; they go with the token."""
+    wakes: float = 0.0
+    """When the wait ends for which the run's own command waits (epoch seconds); in the past when it waits for none."""
     counted: int = 0
     """Calls of its command that the budget has counted already."""
     own: bool = False
@@ -159,6 +162,22 @@ class ExecutionState(msgspec.Struct, omit_defaults=True):
     started: float = 0.0
     """When it began, or was last redriven: deadlines count from here."""
     program: str = ""
+
+
+def rest_until(state: ExecutionState) -> float | None:
+    """Return until when an execution rests: nothing of it can move by itself.
+
+    None: it is at work, or over. A moment (epoch seconds) when the first of its waits for a time ends; infinite when only what happens
+    outside of it ends its rest: it is resumed, admitted, given a lock, or a callback is answered. Work in another system, a
+    sub-execution, a loop, and the delay before a retry are work.
+    """
+    if state.status == "paused":
+        return math.inf
+    waiting = [token for token in state.tokens.values() if token.phase != "arrived"]
+    if state.status != "running" or not waiting:
+        return None
+    timed = [token.wakes for token in waiting if token.phase != "parked" and token.serial < 0]
+    return min(timed, default=math.inf) if all(timed) else None
 
 
 Slots = dict[tuple[str, str], Any]

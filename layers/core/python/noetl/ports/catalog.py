@@ -70,6 +70,13 @@ class Catalog(Protocol):
     def versions(self, path: str, *, limit: int, before: int | None = None) -> Sequence[CatalogEntry]:
         """Return the versions of a path, newest first, older than ``before``."""
 
+    def calling(self, path: str, *, limit: int) -> Sequence[PlaybookVersion]:
+        """Return latest versions whose text may call playbooks.
+
+        Such a text has the word ``playbook`` in small letters. Those whose text has ``path`` come first, then the others, each in path
+        order. Of an older dialect the text that it was compiled as counts, too.
+        """
+
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
         """Return the latest version of each path, in path order."""
 

@@ -3,16 +3,19 @@ import { Icon } from "../../../design/Icon";
 import { iconOf, toneOf } from "../../../design/Status";
 import { durationText, toMillis } from "../../../design/time";
 import type { StepRun } from "../queries";
-import { itemsRunning, runText, segmentsOf, segmentText } from "./phases";
-import type { Scale } from "./scale";
+import { LoopBar } from "./LoopBar";
+import { beginOf, runText, segmentsOf, segmentText } from "./phases";
+import { placed, type Scale } from "./scale";
 
 export function Lane({
+  executionId,
   step,
   scale,
   offset,
   picked,
   pick,
 }: {
+  executionId: string;
   step: StepRun;
   scale: Scale;
   offset: number;
@@ -20,7 +23,7 @@ export function Lane({
   pick: () => void;
 }) {
   const end = toMillis(step.started_at) + step.duration_ms;
-  const from = scale.place(toMillis(step.started_at));
+  const from = scale.place(beginOf(step));
   const to = scale.place(end);
   const side = sideOf(from, to);
   const tone = toneOf(step.status);
@@ -46,9 +49,7 @@ export function Lane({
           />
         ))}
         {step.loop ? (
-          <span className="timeline-bar" data-loop style={placed(scale, toMillis(step.started_at), end)}>
-            <Band loop={step.loop} running={itemsRunning(step)} />
-          </span>
+          <LoopBar executionId={executionId} step={step} scale={scale} />
         ) : (
           segmentsOf(step).map((segment) => (
             <span
@@ -85,21 +86,4 @@ function sideOf(from: number, to: number): "behind" | "before" | "inside" {
 function worded(side: ReturnType<typeof sideOf>, from: number, to: number) {
   if (side === "behind") return { left: `${to * 100}%` };
   return { right: `${(1 - (side === "before" ? from : to)) * 100}%` };
-}
-
-function placed(scale: Scale, from: number, to: number) {
-  const left = scale.place(from);
-  return { left: `${left * 100}%`, width: `${(scale.place(to) - left) * 100}%` };
-}
-
-/** A loop as one band: how many items are done, failed, running, and left. */
-function Band({ loop, running }: { loop: NonNullable<StepRun["loop"]>; running: number }) {
-  const share = (count: number) => `${(100 * count) / Math.max(1, loop.total)}%`;
-  return (
-    <>
-      <span className="done" style={{ width: share(loop.done) }} />
-      <span className="failed" style={{ width: share(loop.failed) }} />
-      <span className="running" style={{ width: share(running) }} />
-    </>
-  );
 }

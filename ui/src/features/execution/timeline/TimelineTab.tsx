@@ -6,16 +6,17 @@ import { useMemo, useRef } from "react";
 
 import { useZone } from "../../../app/preferences";
 import { Empty } from "../../../design/Empty";
+import { Check } from "../../../design/Field";
 import { Loaded } from "../../../design/Loaded";
-import { durationText, momentText, toMillis, zoneName } from "../../../design/time";
+import { durationText, momentText, zoneName } from "../../../design/time";
 import type { TabProps } from "../ExecutionPage";
 import type { StepRun } from "../queries";
 import { StepPanel } from "../StepPanel";
 import { StepsTable } from "../StepsTable";
 import { useSteps } from "../usePast";
 import { Lane } from "./Lane";
-import { kindsOf, phaseWord } from "./phases";
-import { type Scale, timeScale } from "./scale";
+import { kindsOf, phaseWord, spansOf } from "./phases";
+import { breaksOf, type Scale, timeScale } from "./scale";
 
 const LANE_PX = 32;
 
@@ -35,9 +36,11 @@ export default function TimelineTab({ execution }: TabProps) {
 }
 
 function Timeline({ executionId, steps }: { executionId: string; steps: StepRun[] }) {
-  const { run } = useSearch({ from: "/shell/executions/$id" });
+  const { run, idle } = useSearch({ from: "/shell/executions/$id" });
   const navigate = useNavigate({ from: "/executions/$id" });
-  const scale = useMemo(() => timeScale(steps.map(spanOf)), [steps]);
+  const spans = useMemo(() => steps.flatMap(spansOf), [steps]);
+  const collapsed = useMemo(() => timeScale(spans), [spans]);
+  const scale = useMemo(() => (idle === "shown" ? timeScale(spans, false) : collapsed), [idle, spans, collapsed]);
   const frame = useRef<HTMLDivElement>(null);
   const lanes = useVirtualizer({
     count: steps.length,
@@ -50,7 +53,19 @@ function Timeline({ executionId, steps }: { executionId: string; steps: StepRun[
     <>
       <div className={picked ? "two" : "stack"}>
         <section className="card card-flush" aria-label="Timeline; the table below says the same">
+          {collapsed.gaps.length > 0 ? (
+            <div className="timeline-tools">
+              <Check
+                label="Collapse idle time"
+                value={idle !== "shown"}
+                onChange={(collapse) =>
+                  void navigate({ search: (before) => ({ ...before, idle: collapse ? undefined : "shown" }), replace: true, resetScroll: false })
+                }
+              />
+            </div>
+          ) : null}
           <Axis scale={scale} />
+          {scale.gaps.length > 0 ? <Breaks scale={scale} /> : null}
           <Legend steps={steps} />
           <div className="timeline-lanes" ref={frame} style={{ height: Math.min(steps.length * LANE_PX + 2, 540) }}>
             <div style={{ height: lanes.getTotalSize() }}>
@@ -59,6 +74,7 @@ function Timeline({ executionId, steps }: { executionId: string; steps: StepRun[
                 return step ? (
                   <Lane
                     key={step.run}
+                    executionId={executionId}
                     step={step}
                     scale={scale}
                     offset={start}
@@ -92,6 +108,23 @@ function Axis({ scale }: { scale: Scale }) {
   );
 }
 
+/** Where idle time is left out of the axis, and how much. */
+function Breaks({ scale }: { scale: Scale }) {
+  const breaks = breaksOf(scale);
+  return (
+    <div className="timeline-breaks">
+      <span>breaks</span>
+      <span className="timeline-track">
+        {breaks.map(({ at, idle, count }) => (
+          <span key={at} className="timeline-break" style={{ left: `${at * 100}%` }}>
+            {"//".repeat(Math.min(count, 2))} {durationText(idle)}
+          </span>
+        ))}
+      </span>
+    </div>
+  );
+}
+
 /** What the patterns of the bars mean, of those that are drawn. */
 function Legend({ steps }: { steps: StepRun[] }) {
   const kinds = useMemo(() => kindsOf(steps), [steps]);
@@ -105,9 +138,4 @@ function Legend({ steps }: { steps: StepRun[] }) {
       ))}
     </ul>
   );
-}
-
-function spanOf(step: StepRun) {
-  const from = toMillis(step.started_at);
-  return { from, to: from + Math.max(1, step.duration_ms) };
 }

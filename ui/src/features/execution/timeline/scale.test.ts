@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { timeScale } from "./scale";
+import { breaksOf, timeScale } from "./scale";
 
 test("without gaps the axis is linear", () => {
   const { place, gaps } = timeScale([
@@ -25,4 +25,23 @@ test("a long idle stretch shrinks, order is kept, and every moment has a place",
 
 test("no span is an axis too", () => {
   expect(timeScale([]).place(0)).toBe(0);
+});
+
+test("idle time is as long as it was where it is not collapsed", () => {
+  const spans = [
+    { from: 0, to: 10_000 },
+    { from: 90_000, to: 100_000 },
+  ];
+  const { place, gaps } = timeScale(spans, false);
+  expect([place(10_000), place(90_000), gaps.length]).toEqual([0.1, 0.9, 0]);
+});
+
+test("breaks that are too near for words of their own are named together", () => {
+  const busy = (from: number, to: number) => ({ from: from * 1000, to: to * 1000 });
+  const scale = timeScale([busy(0, 100), busy(200, 200.1), busy(300, 400), busy(500, 600)]);
+  expect(scale.gaps).toHaveLength(3);
+  expect(breaksOf(scale).map(({ idle, count }) => [Math.round(idle / 1000), count])).toEqual([
+    [200, 2],
+    [100, 1],
+  ]);
 });

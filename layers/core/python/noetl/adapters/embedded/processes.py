@@ -39,9 +39,9 @@ RETRY_SECONDS = 5.0
 """How long a refused start is tried again: children of a killed server need a moment to notice."""
 POLL_SECONDS = 0.005
 ALONE_SECONDS = 120.0
+"""How long one session in single-user mode may take: it recovers the database first, when its server was killed."""
 LOG_BYTES = 16 * 1024 * 1024
 """Of the server's log, which is emptied when it has more."""
-"""How long one session in single-user mode may take: it recovers the database first, when its server was killed."""
 ENVIRONMENT = (
     "TZ",
     "LD_LIBRARY_PATH",

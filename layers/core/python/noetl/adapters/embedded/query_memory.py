@@ -10,7 +10,7 @@ A row that takes long cannot be ended, except with the whole server: it gets the
 
 from __future__ import annotations
 
-import contextlib
+import math
 import os
 import resource
 import subprocess
@@ -29,6 +29,8 @@ _HELPER_SECONDS = 10
 def bound(process: int, data: Path) -> None:
     """Let a process of the server over ``data`` grow by ``GROWTH``, behind all others.
 
+    Limits that the server was started with stay where they are narrower: root alone may widen them.
+
     Raises InfrastructureError(code="query_memory") when the system refuses it.
     """
     if not hasattr(resource, "prlimit"):
@@ -37,14 +39,16 @@ def bound(process: int, data: Path) -> None:
         if _parent(process) != _postmaster(data):
             raise ProcessLookupError(f"process {process} is none of this server")
         most = int(_status(process, "VmData").split()[0]) * 1024 + GROWTH
-        try:
-            resource.prlimit(process, resource.RLIMIT_DATA, (most, most))
-        except PermissionError:
-            _as_owner("prlimit", f"--pid={process}", f"--data={most}:{most}")
-        try:
-            os.setpriority(os.PRIO_PROCESS, process, NICE)
-        except PermissionError:
-            _as_owner("renice", "-n", str(NICE), "-p", str(process))
+        if most < _data_limit(process):
+            try:
+                resource.prlimit(process, resource.RLIMIT_DATA, (most, most))
+            except PermissionError:
+                _as_owner("prlimit", f"--pid={process}", f"--data={most}:{most}")
+        if os.getpriority(os.PRIO_PROCESS, process) < NICE:
+            try:
+                os.setpriority(os.PRIO_PROCESS, process, NICE)
+            except PermissionError:
+                _as_owner("renice", "-n", str(NICE), "-p", str(process))
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise InfrastructureError(
             f"the memory of a query cannot be limited: {error}",
@@ -77,11 +81,23 @@ def _parent(process: int) -> int:
     return int(_status(process, "PPid"))
 
 
+def _data_limit(process: int) -> float:
+    """Return what holds for the process now.
+
+    prlimit(2) needs a right to answer that, and the file needs none.
+    """
+    soft = _line(process, "limits", "Max data size").split()[0]
+    return math.inf if soft == "unlimited" else int(soft)
+
+
 def _status(process: int, name: str) -> str:
-    with contextlib.closing(
-        os.fdopen(os.open(f"/proc/{process}/status", os.O_RDONLY), encoding="ascii", errors="replace")
-    ) as lines:
+    return _line(process, "status", f"{name}:")
+
+
+def _line(process: int, file: str, begin: str) -> str:
+    """Return the rest of a line of a file about the process."""
+    with Path(f"/proc/{process}/{file}").open(encoding="ascii", errors="replace") as lines:
         for line in lines:
-            if line.startswith(f"{name}:"):
-                return line.split(":", 1)[1].strip()
-    raise ProcessLookupError(f"process {process} has no {name}")
+            if line.startswith(begin):
+                return line.removeprefix(begin).strip()
+    raise ProcessLookupError(f"process {process} has no {begin}")

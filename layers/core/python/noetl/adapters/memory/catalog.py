@@ -10,6 +10,9 @@ import msgspec
 
 from noetl.ports.catalog import CatalogEntry, PlaybookVersion, version_moved
 
+_WORD = "playbook"
+"""What a text that calls a playbook has, in small letters: the kind of the task."""
+
 
 class MemoryCatalog:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -74,6 +77,13 @@ class MemoryCatalog:
             known = self._versions.get(path, [])
             past = len(known) if before is None else min(before - 1, len(known))
             return known[:past][::-1][:limit]
+
+    def calling(self, path: str, *, limit: int) -> Sequence[PlaybookVersion]:
+        with self._lock:
+            latest = [self._versions[one][-1] for one in sorted(self._versions)]
+        found = [one for one in latest if _WORD in one.content or _WORD in one.rewritten]
+        found.sort(key=lambda one: path not in one.content and path not in one.rewritten)
+        return [PlaybookVersion(one.path, one.version, one.program) for one in found[:limit]]
 
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
         with self._lock:

@@ -168,7 +168,7 @@ class MemoryExecutionStore(MemoryFigures):
             self._tables.executions[execution_id] = ExecutionEntry(
                 execution_id, created, started_at, program=start.program
             )
-            self._tables.post([start], execution_id, owner)
+            self._tables.post([start], execution_id, owner, started_at)
             self._tables.note_mentioned(start)
             return Creation(execution_id, fresh=True)
 

@@ -150,4 +150,5 @@ def info_of(entry: ExecutionEntry, now: float) -> ExecutionInfo:
         playbook_version=entry.created.playbook_version,
         principal=entry.created.principal,
         labels=entry.created.labels,
+        rested=entry.rested_at(now),
     )

@@ -86,7 +86,7 @@ def let_begin(tables: Tables, parent: int, owner: str | None) -> Grants:
         keys |= queued
         start = tables.start_of(child)
         if not queued and start is not None and start.owner == HELD:
-            start.owner = owner
+            start.release(owner, tables.clock())
             events.append(decode_event(start.payload))
     given = give(tables, keys, (), owner, owner)
     given.events = events + given.events

@@ -7,12 +7,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from noetl.adapters.memory.execution_trees import failure_code
 from noetl.adapters.memory.tables import ExecutionEntry
 from noetl.adapters.memory.views import MemoryLooking
 from noetl.domain import codec
 from noetl.domain.callbacks import SCOPE
-from noetl.ports.executions.figures import Bucket, EndedWindow, FailureGroup, Looked
+from noetl.ports.executions.figures import Bucket, EndedWindow, FailureGroup, Looked, PathBucket
 
 
 class MemoryFigures(MemoryLooking):
@@ -22,6 +24,20 @@ class MemoryFigures(MemoryLooking):
         for one in ended:
             by_time[math.floor((one.ended_at or 0.0) / seconds) * float(seconds)].append(one)
         return looked, [_bucket(at, by_time[at]) for at in sorted(by_time)]
+
+    def ended_by_path(
+        self, window: EndedWindow, paths: Sequence[str], seconds: int
+    ) -> tuple[Looked, Sequence[PathBucket]]:
+        looked, ended = self._roots(replace(window, path=None))
+        groups: defaultdict[tuple[str, float], list[str]] = defaultdict(list)
+        for one in ended:
+            if one.created.path in paths:
+                at = math.floor((one.ended_at or 0.0) / seconds) * float(seconds)
+                groups[one.created.path, at].append(one.status)
+        return looked, [
+            PathBucket(path, at, len(statuses), statuses.count("failed"))
+            for (path, at), statuses in sorted(groups.items())
+        ]
 
     def failure_groups(self, window: EndedWindow, limit: int) -> tuple[Looked, Sequence[FailureGroup]]:
         looked, ended = self._roots(window)

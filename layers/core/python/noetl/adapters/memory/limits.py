@@ -219,7 +219,7 @@ def _entry_text(
         if key[1] == WHOLE:
             start = tables.start_of(key[0])
             if start is not None and start.owner == HELD:
-                start.owner = starts
+                start.release(starts, tables.clock())
                 given.events.append(decode_event(start.payload))
             continue
         entry = tables.work[key[0]].commands[key[1]]

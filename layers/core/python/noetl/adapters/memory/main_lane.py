@@ -166,10 +166,14 @@ def _move(tables: Tables, change: Change) -> None:
     entry.status = change.status
     entry.program = change.program
     entry.state = change.state
+    now = tables.clock()
+    entry.rested = entry.rested_at(now)
+    entry.rests_since = None if change.rests_until is None else now
+    entry.rests_until = change.rests_until or 0.0
     if change.status not in TERMINAL:
         entry.ended_at = None
     elif entry.ended_at is None:
-        entry.ended_at = tables.clock()
+        entry.ended_at = now
 
 
 def _drop(work: Work, change: Change, attempts: dict[str, int]) -> None:

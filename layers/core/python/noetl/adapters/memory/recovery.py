@@ -75,7 +75,7 @@ def released(tables: Tables, execution_id: int, owner: str | None) -> list[Event
     """Hand events that were held for an execution to ``owner``, in the order of arrival."""
     rows = [row for row in tables.outbox.values() if row.execution_id == execution_id and row.owner == HELD]
     for row in rows:
-        row.owner = owner
+        row.release(owner, tables.clock())
     return [decode_event(row.payload) for row in sorted(rows, key=lambda row: row.order)]
 
 

@@ -36,6 +36,15 @@ class ExecutionEntry:
     ended_at: float | None = None
     leaving: bool = False
     """It is being removed."""
+    rested: float = 0.0
+    rests_since: float | None = None
+    rests_until: float = 0.0
+
+    def rested_at(self, now: float) -> float:
+        """Return the seconds that it has rested by now."""
+        if self.rests_since is None:
+            return self.rested
+        return self.rested + max(0.0, min(now, self.rests_until) - self.rests_since)
 
     @property
     def over(self) -> bool:
@@ -127,8 +136,13 @@ class OutboxEntry:
     source: int
     owner: str | None
     order: int
+    since: float
     awaited_by: int | None = None
     program: str = ""
+
+    def release(self, owner: str | None, now: float) -> None:
+        """Let the event be delivered that was held until now."""
+        self.owner, self.since = owner, now
 
 
 @dataclass(slots=True)
@@ -231,15 +245,19 @@ class Tables:
         history[row.event_id] = StoredEvent(row.event_id, place, row.seq, row.type, at, row.facts)
         return True
 
-    def post(self, events: Iterable[Event], source: int, owner: str | None) -> list[Event]:
-        """Put events into the outbox; those that were not there yet."""
-        fresh = []
+    def post(
+        self, events: Iterable[Event], source: int, owner: str | None, since: float | None = None
+    ) -> list[Event]:
+        """Put events into the outbox; those that were not there yet.
+
+        ``since``: when they may be delivered; None: now.
+        """
+        fresh, at = [], self.clock() if since is None else since
         for event in events:
             key = (event.execution_id, event.event_id)
             if key not in self.outbox:
-                entry = OutboxEntry(
-                    *key, encode_event(event), source=source, owner=owner, order=self.next_order()
-                )
+                order = self.next_order()
+                entry = OutboxEntry(*key, encode_event(event), source, owner, order, since=at)
                 if isinstance(event, Start):
                     entry.awaited_by, entry.program = event.awaited_by, event.program
                     self._starts[event.execution_id] = event.event_id

@@ -10,7 +10,7 @@ from typing import Any
 from noetl.adapters.memory.execution_trees import fits, info_of
 from noetl.adapters.memory.limit_store import MemoryLimits
 from noetl.adapters.memory.tables import ExecutionEntry
-from noetl.domain import codec
+from noetl.domain import codec, ids
 from noetl.domain.callbacks import SCOPE
 from noetl.ports.executions.answers import EVERY
 from noetl.ports.executions.execution_store import (
@@ -19,6 +19,8 @@ from noetl.ports.executions.execution_store import (
     Ending,
     ExecutionFilter,
     ExecutionInfo,
+    ItemBand,
+    ItemBands,
     LoopPulse,
     Pulse,
 )
@@ -86,6 +88,23 @@ class MemoryLooking(MemoryLimits):
                 and status in (None, entry.status)
                 and fits(entry, wanted, self._tables)
             ][:limit]
+
+    def item_bands(self, execution_id: int, run: int, bands: int) -> ItemBands | None:
+        with self._lock:
+            history = self._tables.work[execution_id].history.values()
+            ends = [(row.at, row) for row in history if row.lane == run > 0 and ids.ends_item(row.event_id)]
+        if not ends:
+            return None
+        low, high = min(at for at, _ in ends), max(at for at, _ in ends)
+        found: dict[int, ItemBand] = {}
+        for at, row in ends:
+            band = min(bands - 1, int((at - low) / (high - low) * bands)) if high > low else 0
+            before = found.get(band, ItemBand(band, 0, 0, row.seq))
+            failed = row.type == "call.error"
+            found[band] = ItemBand(
+                band, before.done + (not failed), before.failed + failed, min(before.first, row.seq)
+            )
+        return ItemBands(low, high, [found[band] for band in sorted(found)])
 
     def slots(self, execution_id: int) -> Mapping[tuple[str, str], Any]:
         with self._lock:

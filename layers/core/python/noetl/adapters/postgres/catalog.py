@@ -77,6 +77,11 @@ class PostgresCatalog:
         values = {"path": text(path), "before": number(before or MAX_VERSION), "limit": number(limit)}
         return [_entry(row) for row in self._database.run("playbook_versions", values)]
 
+    def calling(self, path: str, *, limit: int) -> Sequence[PlaybookVersion]:
+        values = {"path": text(path), "after": text(""), "limit": number(limit)}
+        rows = self._database.run("playbooks_calling", values)
+        return [found for row in rows if (found := _version(row)) is not None]
+
     def entries(self, *, limit: int, after: str = "") -> Sequence[CatalogEntry]:
         rows = self._database.run("list_playbooks", {"after": text(after), "limit": number(limit)})
         return [_entry(row) for row in rows]

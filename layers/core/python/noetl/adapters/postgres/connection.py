@@ -17,7 +17,7 @@ from typing import Any, cast
 import psycopg
 from psycopg import Connection, conninfo, errors, pq
 
-from noetl.adapters.postgres import silence_watchdog
+from noetl.adapters.postgres import server_machine, silence_watchdog
 from noetl.adapters.postgres.literals import numbers
 from noetl.adapters.postgres.queries import Query, query
 from noetl.adapters.postgres.session_settings import OPTIONS
@@ -67,7 +67,7 @@ class Session:
         self.connection: Connection = psycopg.connect(
             conninfo.make_conninfo(dsn, **wanted), autocommit=True, prepare_threshold=None
         )
-        self.pgconn = self.connection.pgconn
+        self.dsn, self.pgconn = dsn, self.connection.pgconn
         self.pid, self.made, self.lost = self.pgconn.backend_pid, time.monotonic(), False
         self._prepared: set[str] | None = None if pooled else set()
         self.since, self.silent = 0.0, False
@@ -118,7 +118,7 @@ class Session:
     def _lost_touch(self, error: BaseException) -> InfrastructureError:
         self.lost = True
         if not self.silent:
-            return unreachable(error, code=UNKNOWN)
+            return unreachable(error, self.dsn, code=UNKNOWN)
         return InfrastructureError(
             f"the database has not answered for {silence_watchdog.ANSWER_SECONDS:g} s",
             code=SILENT,
@@ -146,7 +146,7 @@ class Session:
                 hint="it waits for a lock, or has too much to do; others may be answered",
             )
         if state[:2] in TROUBLES or (state[:2] in FAULTS and shortage_in(str(error)) is not None):
-            return unreachable(error)
+            return unreachable(error, self.dsn)
         if state[:2] in UNFIT:
             return InfrastructureError(
                 f"the database refuses a statement of the engine: {str(error).strip()}",
@@ -171,11 +171,13 @@ def _lost(result: pq.abc.PGresult) -> tuple[int, ...]:
     return tuple(int(part) for part in listed.split(",") if part.isdigit())
 
 
-def unreachable(error: BaseException, code: str = "database_unreachable") -> InfrastructureError:
+def unreachable(error: BaseException, dsn: str, code: str = "database_unreachable") -> InfrastructureError:
     """Describe an outage in the database's words.
 
-    What its machine is short of comes with a remedy.
+    What its machine is short of comes with a remedy, which says when that is another machine (``dsn``).
     """
+    if isinstance(error, InfrastructureError):
+        return InfrastructureError(error.message, code=code, hint=error.hint)
     words = str(error).strip()
     lacking = None if _FULL_QUEUE in words else shortage_in(words)
     if lacking is None:
@@ -183,7 +185,9 @@ def unreachable(error: BaseException, code: str = "database_unreachable") -> Inf
         return InfrastructureError(f"the database does not answer: {words}", code=code, hint=hint)
     first, _, _ = words.partition("\n")
     return InfrastructureError(
-        f"the database cannot do its work, because {lacking.reason}: {first}", code=code, hint=lacking.remedy
+        f"the database cannot do its work, because {lacking.reason}: {first}",
+        code=code,
+        hint=server_machine.remedy(lacking, error, dsn),
     )
 
 
@@ -285,7 +289,7 @@ class Database:
                 session.run(statement, statement.bind(values))
             except (InfrastructureError, psycopg.Error) as error:
                 if session.lost:
-                    raise unreachable(error) from error  # what the caller asks for was not sent
+                    raise unreachable(error, session.dsn) from error  # what the caller asks for was not sent
                 # This role may not, say. What it cannot end has a time limit.
             del self._lost[: len(lost)]
 
@@ -304,11 +308,11 @@ class Database:
         except psycopg.OperationalError as error:
             before, self._dsn = self._dsn, self._renewed() if self._renewed is not None else self._dsn
             if self._dsn == before:
-                raise unreachable(error) from error
+                raise unreachable(error, before) from error
         try:
             return Session(self._dsn, pooled=self._pooled)
         except psycopg.OperationalError as error:
-            raise unreachable(error) from error
+            raise unreachable(error, self._dsn) from error
 
     def _keep(self, session: Session, began: int) -> None:
         """Keep a session for the next use, or close it.

@@ -36,6 +36,7 @@ _BEGIN = (
     "SET LOCAL lock_timeout = '2s'",
     f"SET LOCAL search_path = {VIEWS_SCHEMA}",
 )
+_ON_REPLICA = "SELECT pg_is_in_recovery()"
 _EXACT = 2**53
 """Whole numbers above lose digits in programs that read JSON numbers as doubles: they are sent as text."""
 _TYPES = """
@@ -43,6 +44,10 @@ SELECT t.oid, format_type(t.oid, NULL) FROM pg_type t WHERE t.oid = ANY($1::oid[
 """
 _TOO_LARGE = {"53200": "memory", "53400": "room on the disk"}
 """What a query ran out of, by SQLSTATE."""
+_IN_THE_WAY = ("40", "55P03")
+"""SQLSTATEs of what gave way to others: on a reader instance, to the changes of the primary."""
+_OF_THE_SERVER = ("53", "58")
+"""Of what the server's machine lacks."""
 _NUMBERS = frozenset({"smallint", "integer", "bigint"})
 _FLOATS = frozenset({"real", "double precision"})
 
@@ -50,12 +55,16 @@ _FLOATS = frozenset({"real", "double precision"})
 class PostgresHistorySql:
     """Queries on connections of their own.
 
-    ``address``: the connection string of the reader role, asked for at each query. ``bound``: see ``Bound``.
+    ``address``: the connection string of the reader role, asked for at each query. ``bound``: see ``Bound``. ``apart``: the address is one of
+    replicas, and no query runs on the primary, where such an address leads while there is no replica, and for a moment after a failover.
     """
 
-    def __init__(self, address: Callable[[], str], bound: Bound = lambda process: None) -> None:
+    def __init__(
+        self, address: Callable[[], str], bound: Bound = lambda process: None, *, apart: bool = False
+    ) -> None:
         self._address = address
         self._bound = bound
+        self._apart = apart
 
     def run(self, text: str, limit: int) -> SqlTable:
         with _connected(self._address()) as opened:
@@ -63,6 +72,8 @@ class PostgresHistorySql:
             connection = _Timed(opened, time.monotonic() + SECONDS + _GRACE)
             for statement in _BEGIN:
                 connection.execute(statement)
+            if self._apart and connection.execute(_ON_REPLICA).get_value(0, 0) != b"t":
+                raise _no_replica()
             columns = _described(connection, text)
             # The extended protocol takes one statement, and a cursor only one that reads.
             connection.execute(_declared(text, len(columns)), text)
@@ -190,6 +201,14 @@ def _hung_up(error: object) -> InfrastructureError:
     return InfrastructureError(f"the database hung up: {error}", code="database_unreachable")
 
 
+def _no_replica() -> InfrastructureError:
+    return InfrastructureError(
+        "the reader instance of the database is not there, and no query runs on the other one",
+        code="reader_unreachable",
+        hint="ask again when it is back: after a failover that takes a minute",
+    )
+
+
 def _too_slow() -> InvalidInputError:
     return InvalidInputError(
         f"the query took longer than {SECONDS} s",
@@ -212,6 +231,16 @@ def _refusal(result: pq.abc.PGresult, text: str, before: int) -> Exception:
         )
     if state[:2] == "57" or state in ("08000", "08003", "08006") or not state:
         return _hung_up(message)
+    if state.startswith(_IN_THE_WAY):
+        return InfrastructureError(
+            f"the database ended the query in favour of others: {message}",
+            code="database_contention",
+            hint="ask again",
+        )
+    if state.startswith(_OF_THE_SERVER):
+        return InfrastructureError(
+            f"the database cannot run the query: {message}", code="database_unreachable"
+        )
     place = result.error_field(pq.DiagnosticField.STATEMENT_POSITION)
     hint = (result.error_field(pq.DiagnosticField.MESSAGE_HINT) or b"").decode("utf-8", "replace")
     where, details = "", {"sqlstate": state}

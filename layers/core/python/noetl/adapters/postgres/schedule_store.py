@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Database, Row
-from noetl.adapters.postgres.executions.unreadable_rows import moment
-from noetl.adapters.postgres.literals import flag, number, printable, text
+from noetl.adapters.postgres.executions.unreadable_rows import moment, report
+from noetl.adapters.postgres.literals import flag, number, numbers, printable, text, texts
 from noetl.domain import codec
 from noetl.domain.automations.missed_run_policy import CatchUp, Overlap
 from noetl.domain.unreadable import Unreadable, attempt
-from noetl.ports.automations.schedule_store import ScheduleRow, Skipped
+from noetl.ports.automations.schedule_store import NONE_SKIPPED, ScheduleRow, SkipCause, Skipped
 
 _SHOWN_ERROR = 2000
+_SKIPS = codec.decoder(dict[SkipCause, Skipped])
 
 
 class PostgresScheduleStore:
@@ -51,6 +52,10 @@ class PostgresScheduleStore:
         rows = self._database.run("list_schedules", {"after": text(after), "limit": number(limit)})
         return [_schedule(row) for row in rows]
 
+    def of_path(self, path: str, *, limit: int) -> Sequence[ScheduleRow]:
+        rows = self._database.run("schedules_of_path", {"path": text(path), "limit": number(limit)})
+        return [_schedule(row) for row in rows]
+
     def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
         rows = self._database.run("due_schedules", {"now": number(now), "limit": number(limit)})
         return [_schedule(row) for row in rows]
@@ -63,8 +68,12 @@ class PostgresScheduleStore:
         next_at: float | None,
         execution_id: int | None,
         error: str = "",
-        skipped: Skipped | None = None,
+        skipped: Mapping[SkipCause, Skipped] = NONE_SKIPPED,
     ) -> bool:
+        skips = {
+            cause: Skipped(one.at, printable(one.reason[:_SHOWN_ERROR])) for cause, one in skipped.items()
+        }
+        newest = max(skips.values(), default=None)
         values = {
             "name": text(row.name),
             "anchor": number(row.anchor),
@@ -72,8 +81,11 @@ class PostgresScheduleStore:
             "next_at": _maybe(next_at),
             "execution_id": _maybe(execution_id),
             "error": text(printable(error[:_SHOWN_ERROR])),
-            "skipped_at": None if skipped is None else number(skipped.at),
-            "skipped_reason": None if skipped is None else text(printable(skipped.reason[:_SHOWN_ERROR])),
+            "skipped_at": None if newest is None else number(newest.at),
+            "skipped_reason": None if newest is None else text(newest.reason),
+            "causes": texts(skips),
+            "moments": numbers(one.at for one in skips.values()),
+            "reasons": texts(one.reason for one in skips.values()),
         }
         return bool(self._database.run("schedule_fired", values))
 
@@ -118,8 +130,12 @@ def _first(rows: list[Row]) -> ScheduleRow | None:
 def _schedule(row: Row) -> ScheduleRow:
     name, path, version, cron, rate, timezone, payload, enabled, paused, declared = row[:10]
     anchor, next_at, last_at, last_execution, last_error = row[10:15]
-    catch_up, catch_up_max, overlap, latest_execution, skipped_at, skipped_reason = row[15:]
+    catch_up, catch_up_max, overlap, latest_execution, skipped_at, skipped_reason, skips = row[15:]
     found = attempt(lambda: _mapping(payload or b"{}"), f"the payload of schedule {_text(name)}")
+    skipped = attempt(lambda: codec.decode_as(_SKIPS, skips or b"{}"), f"the skips of schedule {_text(name)}")
+    if isinstance(skipped, Unreadable):
+        report(skipped)
+        skipped = {}
     due = moment(next_at, f"the next time of schedule {_text(name)}")
     if next_at is not None and due is None:
         found = Unreadable(f"the next time of schedule {_text(name)}", "it is no moment")
@@ -146,6 +162,7 @@ def _schedule(row: Row) -> ScheduleRow:
         latest_execution=None if latest_execution is None else int(latest_execution),
         skipped_at=moment(skipped_at, f"the skipped time of schedule {_text(name)}"),
         skipped_reason=_text(skipped_reason),
+        skips=skipped,
     )
 
 

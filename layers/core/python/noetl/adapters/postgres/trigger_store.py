@@ -51,6 +51,10 @@ class PostgresTriggerStore:
         found = [_trigger(row) for row in self._database.run("list_triggers", values)]
         return _readable(found) if kind else found
 
+    def of_path(self, path: str, *, limit: int) -> Sequence[TriggerRow]:
+        rows = self._database.run("triggers_of_path", {"path": text(path), "limit": number(limit)})
+        return [_trigger(row) for row in rows]
+
     def of_queue(self, arn: str) -> Sequence[TriggerRow]:
         return _readable(
             [_trigger(row) for row in self._database.run("triggers_of_queue", {"queue": text(arn)})]

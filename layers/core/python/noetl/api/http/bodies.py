@@ -409,6 +409,8 @@ class StatusAnswer(msgspec.Struct, frozen=True):
     program: str = ""
     principal: str = ""
     labels: dict[str, str] = {}
+    active_seconds: float = 0.0
+    rounds: int = 0
 
 
 class ExecutionAnswer(msgspec.Struct, frozen=True):
@@ -443,6 +445,10 @@ class ExecutionAnswer(msgspec.Struct, frozen=True):
     program: str = ""
     principal: str = ""
     labels: dict[str, str] = {}
+    active_seconds: float = 0.0
+    """Seconds that it was at work: from start to end without its rests, and without the time between an end and a redrive."""
+    rounds: int = 0
+    """How often it was redriven."""
     revision: int = 0
 
 

@@ -168,8 +168,8 @@ class BrowserSessions:
                 code="csrf_invalid",
                 hint="send X-CSRF-Token as POST /api/session answered it; `noetl ui` begins another session",
             )
-        principal = self._accounts.of_account(session.account)
-        if principal is None or principal.token != session.token:
+        principal = self._principal(session)
+        if principal is None:
             with self._changing(now) as known:
                 known.pop(session.cookie, None)
             return None
@@ -191,7 +191,8 @@ class BrowserSessions:
     def entries(self) -> list[Session]:
         """Return the sessions that are not over, the newest first."""
         with self._lock:
-            return sorted(self._living(self._clock()).values(), key=lambda one: -one.began)
+            found = sorted(self._living(self._clock()).values(), key=lambda one: -one.began)
+        return [one for one in found if self._principal(one) is not None]
 
     def end(self, session_id: str) -> None:
         """End a session. Raises NotFoundError."""
@@ -208,6 +209,11 @@ class BrowserSessions:
     def forget_cookie(self, headers: Mapping[str, str]) -> str:
         """Return the header that removes the cookie."""
         return self._set_cookie(headers.get("host", ""), "", 0)
+
+    def _principal(self, session: Session) -> Principal | None:
+        """Find whom a session acts for; None: its token is gone, or is another one of that name."""
+        found = self._accounts.of_account(session.account)
+        return found if found is not None and found.token == session.token else None
 
     def _check_place(self, headers: Mapping[str, str]) -> str:
         """Return our host.

@@ -147,15 +147,15 @@ def maybe_number(request: Request, name: str) -> int | None:
     return found
 
 
-def limit(request: Request, default: int, most: int) -> int:
-    """Read ``?limit``: 1 … ``most``."""
-    text = request.query.get("limit")
+def limit(request: Request, default: int, most: int, name: str = "limit") -> int:
+    """Read ``?limit``, or another count: 1 … ``most``."""
+    text = request.query.get(name)
     if text is None:
         return default
     found = whole_number(text)
     if not found or found > most:
         raise BadRequestError(
-            f"limit={text[:40]!r} is not a number from 1 to {most}", code="invalid_parameter"
+            f"{name}={text[:40]!r} is not a number from 1 to {most}", code="invalid_parameter"
         )
     return found
 

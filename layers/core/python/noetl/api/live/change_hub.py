@@ -28,10 +28,15 @@ Read = Callable[[Sequence[int]], Mapping[int, Pulse]]
 
 
 class _Stream:
-    """One client. ``known``: digests of what it has; used by the loop alone."""
+    """One client.
+
+    ``known``: digests of what it has; used by the loop alone. ``shown``: whether it was shown a reading; used by the
+    hub's thread alone.
+    """
 
     def __init__(self, topics: Mapping[str, int], known: frozenset[str]) -> None:
         self.topics, self.known = topics, known
+        self.watched, self.shown = frozenset(topics.values()), False
         self.loop = asyncio.get_running_loop()
         self.news = asyncio.Event()
         self.pulses: Mapping[int, Pulse] | None = None
@@ -88,7 +93,7 @@ class ChangeHub:
     async def _events(self, topics: Mapping[str, int], known: frozenset[str]) -> AsyncGenerator[bytes, None]:
         stream = _Stream(topics, known)
         now = time.monotonic()
-        until, beat = now + LIFE_SECONDS, now + HEARTBEAT_SECONDS
+        until, beat = now + LIFE_SECONDS, _next_beat(now)
         self._add(stream)
         try:
             yield b": changes\n\n"
@@ -99,10 +104,11 @@ class ChangeHub:
                         await stream.news.wait()
                 stream.news.clear()
                 if (now := time.monotonic()) >= beat:
-                    beat = now + HEARTBEAT_SECONDS
+                    beat = _next_beat(now)
                     yield b": heartbeat\n\n"
-                if stream.pulses is not None:
-                    found, stream.known = changed(stream.topics, stream.pulses, stream.known)
+                if (pulses := stream.pulses) is not None:
+                    stream.pulses = None
+                    found, stream.known = changed(stream.topics, pulses, stream.known)
                     if found:
                         yield events(found, cursor(stream.known))
         finally:
@@ -127,10 +133,11 @@ class ChangeHub:
             self._rewatch()
 
     def _rewatch(self) -> None:
-        self._watched = frozenset(about for one in self._streams for about in one.topics.values())
+        self._watched = frozenset().union(*(one.watched for one in self._streams))
 
     def _run(self) -> None:
         silent, looked = False, 0.0
+        last: Mapping[int, Pulse] = {}
         while self._wait(looked):
             looked = time.monotonic()
             with self._state:
@@ -143,8 +150,13 @@ class ChangeHub:
                 silent = True
                 continue
             silent = False
+            # A reading costs a stream that wakes as much as a message: those whose topics are as before stay asleep.
+            news = {about for about in watched if pulses.get(about) != last.get(about)}
+            last = pulses
             for one in streams:
-                _notify(one, pulses)
+                if not (one.shown and news.isdisjoint(one.watched)):
+                    one.shown = True
+                    _notify(one, pulses)
 
     def _wait(self, looked: float) -> bool:
         """Wait for the next question; not at all for time while no stream is open.
@@ -163,6 +175,14 @@ class ChangeHub:
                     self._woken = False
                     return True
             return False
+
+
+def _next_beat(now: float) -> float:
+    """Return the moment of the next heartbeat.
+
+    It is the same for all streams, so that the loop wakes once for all of them.
+    """
+    return (now // HEARTBEAT_SECONDS + 1.0) * HEARTBEAT_SECONDS
 
 
 def _notify(stream: _Stream, pulses: Mapping[int, Pulse] | None) -> None:

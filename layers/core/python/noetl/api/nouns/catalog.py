@@ -37,6 +37,7 @@ from noetl.dsl.editors.drawing import to_mermaid
 from noetl.dsl.editors.graph import graph_of
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.catalog.find_playbook import check_path, find_named, find_playbook
+from noetl.services.catalog.playbook_relations import RelationDeps, Relations, read_relations
 from noetl.services.catalog.register_playbook import playbook_text, register_playbook
 from noetl.services.credentials.credentials import list_credentials
 
@@ -186,6 +187,12 @@ def get_schema(deps: ApiDeps, request: Request) -> Answer:
     return Answer(200, SchemaAnswer(entry.path, entry.version, schema or {"type": "object"}))
 
 
+def get_relations(deps: ApiDeps, request: Request) -> Answer:
+    """What a version calls, and what calls and starts the playbook."""
+    needed = RelationDeps(deps.catalog, deps.programs, deps.schedules.store, deps.triggers.store)
+    return Answer(200, read_relations(needed, _entry(deps, request)))
+
+
 def _entry(deps: ApiDeps, request: Request) -> CatalogEntry:
     version = parse.version(request.query.get("version"))
     return find_playbook(deps.catalog, check_path(request.params["path"]), version)
@@ -298,6 +305,17 @@ ROUTES: tuple[Route, ...] = (
         "read",
         get_schema,
         {200: bodies.SchemaAnswer},
+        "catalog",
+        query=(VERSION,),
+    ),
+    Route(
+        "GET",
+        "/api/catalog/{path+}/relations",
+        "getPlaybookRelations",
+        "What a playbook calls, which latest versions call it, and the schedules and triggers that start it.",
+        "read",
+        get_relations,
+        {200: Relations},
         "catalog",
         query=(VERSION,),
     ),

@@ -13,6 +13,9 @@ from noetl.api.http.waiting import LONGEST
 from noetl.api.nouns import executions, graphs, logs, results, waited_start
 from noetl.api.nouns.graphs import ExecutionGraphAnswer
 from noetl.domain.event_names import VOCABULARIES
+from noetl.domain.task_logs import LEVELS
+from noetl.services.history.loop_bands import MOST as MOST_BANDS
+from noetl.services.history.loop_bands import LoopBands
 from noetl.services.queries.read_execution import STATUSES
 
 _STATUS = Parameter("status", "Only executions of this status.", {"type": "string", "enum": list(STATUSES)})
@@ -160,6 +163,28 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "GET",
+        f"{ONE}/loops/{{run}}/bands",
+        "getLoopBands",
+        "A loop over time: how many items ended, done and failed, in each of a few spans; the answer does not grow with the loop.",
+        "read",
+        executions.get_loop_bands,
+        {200: LoopBands},
+        "executions",
+        query=(
+            Parameter(
+                "bands",
+                "How many spans the time from the first end to the last is cut into.",
+                {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MOST_BANDS,
+                    "default": executions.BANDS,
+                },
+            ),
+        ),
+    ),
+    Route(
+        "GET",
         f"{ONE}/steps",
         "getExecutionSteps",
         "The step runs of an execution, in the order they began.",
@@ -222,6 +247,11 @@ ROUTES: tuple[Route, ...] = (
             Parameter("run", "Only lines of this step run.", _NUMBER),
             Parameter("index", "Only lines of this item of a loop, from 0.", _NUMBER),
             Parameter("attempt", "Only lines of this attempt of a task, from 1.", _NUMBER),
+            Parameter(
+                "level",
+                "Only lines whose text begins with this level or a graver one.",
+                {"type": "string", "enum": list(LEVELS)},
+            ),
         ),
     ),
     Route(

@@ -35,6 +35,8 @@ from noetl.services.catalog.find_playbook import (
     version_of,
 )
 from noetl.services.executions.start_execution import StartRequest, start_execution
+from noetl.services.history.loop_bands import MOST as MOST_BANDS
+from noetl.services.history.loop_bands import loop_bands
 from noetl.services.history.loop_items import loop_items
 from noetl.services.history.phases import read_phases
 from noetl.services.history.progress import read_progress
@@ -45,6 +47,8 @@ STEPS = 2000
 """Most step runs in one answer."""
 ITEMS = 500
 """Most items of a loop in one answer."""
+BANDS = 60
+"""Spans of time in which a loop is shown, where a request does not say how many."""
 
 
 # --- start ------------------------------------------------------------------------------------------
@@ -266,11 +270,16 @@ def get_steps(deps: ApiDeps, request: Request) -> Answer:
     progress = phases.progress if phases else read_progress(deps.store, execution_id)
     runs = [run for run in progress.runs.values() if run.run > since]
     now = deps.clock()
+    waiting = waits(deps.store, execution_id)
+    limited = {one.run for one in waiting}
     steps = [
-        read_execution.step_view(run, now, phases=phases.of(run) if phases else ()) for run in runs[:limit]
+        read_execution.step_view(
+            run, now, phases=phases.of(run, limited=run.run in limited) if phases else ()
+        )
+        for run in runs[:limit]
     ]
     more = str(steps[-1].run) if len(runs) > limit else None
-    return Answer(200, StepPage(str(execution_id), steps, more, waits(deps.store, execution_id)))
+    return Answer(200, StepPage(str(execution_id), steps, more, waiting))
 
 
 def get_loop_items(deps: ApiDeps, request: Request) -> Answer:
@@ -286,6 +295,16 @@ def get_loop_items(deps: ApiDeps, request: Request) -> Answer:
     page = loop_items(deps.store, execution_id, run, after=place, limit=limit, failed=failed)
     following = None if page.next is None else str(page.next)
     return Answer(200, LoopItemPage(str(execution_id), run, page.items, following))
+
+
+def get_loop_bands(deps: ApiDeps, request: Request) -> Answer:
+    """Answer a loop over time: at most so many bands, regardless of how many items it has."""
+    execution_id = _id(request)
+    read_execution.find(deps.store, execution_id)
+    run = parse.whole_number(request.params["run"]) or 0  # no run has the number 0
+    return Answer(
+        200, loop_bands(deps.store, execution_id, run, parse.limit(request, BANDS, MOST_BANDS, "bands"))
+    )
 
 
 def escaped_size(text: str) -> int:

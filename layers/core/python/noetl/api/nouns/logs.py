@@ -84,9 +84,10 @@ def get_logs(deps: ApiDeps, request: Request) -> Answer:
 
 def _wanted(request: Request) -> LineFilter:
     query = request.query
-    numbers = [parse.maybe_number(request, name) for name in ("run", "index", "attempt")]
+    run, index, attempt = (parse.maybe_number(request, name) for name in ("run", "index", "attempt"))
+    step, level = query.get("step") or None, query.get("level") or None
     try:
-        return make_line_filter(query.get("search", ""), query.get("step") or None, *numbers)
+        return make_line_filter(query.get("search", ""), step, run, index, attempt, level)
     except InvalidInputError as error:
         raise BadRequestError(
             error.message, code="invalid_parameter", hint=error.hint, details=error.details

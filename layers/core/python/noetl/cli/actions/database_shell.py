@@ -113,7 +113,7 @@ def _run(dsn: str, statement: str, *, write: bool) -> tuple[list[str], list[tupl
             columns = [column.name for column in cursor.description or ()]
             return columns, cursor.fetchall() if columns else [], cursor.statusmessage or ""
     except psycopg.OperationalError as error:
-        raise database.unusable(error, "noetl db status shows where it is") from error
+        raise database.unusable(error, dsn, "noetl db status shows where it is") from error
     except psycopg.errors.ReadOnlySqlTransaction as error:
         raise InvalidInputError(
             str(error).strip(), code="read_only", hint="noetl db shell --write lets statements change rows"

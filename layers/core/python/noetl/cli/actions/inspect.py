@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from noetl.services.history.replay import ReplayReport
 
 
+_IDLE_MS = 1000
+"""Less time without work is not worth a word."""
 _CHILDREN = 10
 """Most sub-executions that a status names."""
 
@@ -70,11 +72,34 @@ def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: CommandTarge
             note("nothing has been executed yet: try `noetl run FILE`")
         return errors.DONE
     rows = [
-        (s.execution_id, _shown_status(s), clock(s.started_at), duration(s.duration_ms), s.path or s.name)
+        (
+            s.execution_id,
+            _shown_status(s),
+            clock(s.started_at),
+            duration(_elapsed_ms(s)),
+            duration(s.active_seconds * 1000),
+            s.path or s.name,
+        )
         for s in found
     ]
-    out(table(("EXECUTION", "STATUS", "STARTED", "DURATION", "PLAYBOOK"), rows))
+    out(table(("EXECUTION", "STATUS", "STARTED", "DURATION", "AT WORK", "PLAYBOOK"), rows))
     return errors.DONE
+
+
+def _elapsed_ms(summary: ExecutionSummary) -> float:
+    """Return the time from start to end; until now while it is not over."""
+    return (
+        summary.duration_ms
+        if summary.ended_at is None
+        else max(0.0, (summary.ended_at - summary.started_at) * 1000)
+    )
+
+
+def _work(summary: ExecutionSummary) -> str:
+    """Describe its time at work, where that is not all of it, and its redrives."""
+    idle = _elapsed_ms(summary) - summary.active_seconds * 1000
+    rested = f", at work {duration(summary.active_seconds * 1000)}" if idle >= _IDLE_MS else ""
+    return f"{rested}, redriven {summary.rounds}×" if summary.rounds else rested
 
 
 def _shown_status(summary: ExecutionSummary) -> str:
@@ -126,7 +151,9 @@ def _print_children(place: Place, execution_id: int, at: CommandTarget) -> None:
 def _print_status(view: ExecutionView) -> None:
     summary = view.summary
     out(f"execution {summary.execution_id}  {summary.path or summary.name}")
-    out(f"{summary.status}  started {clock(summary.started_at)}  {duration(summary.duration_ms)}")
+    out(
+        f"{summary.status}  started {clock(summary.started_at)}  {duration(_elapsed_ms(summary))}{_work(summary)}"
+    )
     if summary.parent_execution_id:
         out(f"child of {summary.parent_execution_id}")
     if summary.labels:
@@ -195,12 +222,15 @@ class LineChoice(Struct, frozen=True):
     run: int | None = None
     item: int | None = None
     attempt: int | None = None
+    level: str | None = None
     last: int | None = None
 
 
 def show_logs(name: str, choice: LineChoice, *, follow: bool, as_json: bool, at: CommandTarget) -> int:
     """What tasks have printed, and with ``follow`` what they print until the execution ends."""
-    wanted = make_line_filter(choice.search, choice.step, choice.run, choice.item, choice.attempt)
+    wanted = make_line_filter(
+        choice.search, choice.step, choice.run, choice.item, choice.attempt, choice.level
+    )
     shown = 0
     with open_place(at) as place:
         execution_id = resolve_id(place, name)

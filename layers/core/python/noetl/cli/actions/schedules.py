@@ -22,6 +22,7 @@ from noetl.services.automations.fire_schedule import Fired
 from noetl.services.automations.schedules import ScheduleView
 
 _TICK = 0.25
+_SHOWN_REASON = 120
 _NAMED = 100
 """Most executions of earlier processes that `run` names, with their ends."""
 
@@ -36,14 +37,18 @@ def show_list(*, limit: int, as_json: bool, at: CommandTarget) -> int:
     elif not found:
         note("there are no schedules: give a playbook metadata.schedule, and `noetl register` it")
     else:
-        headers = ("SCHEDULE", "STATE", "WHEN", "NEXT", "LAST", "PLAYBOOK")
+        headers = ("SCHEDULE", "STATE", "WHEN", "NEXT", "LAST", "PLAYBOOK", "LAST SKIPPED")
         out(table(headers, [_line(one) for one in found]))
     return errors.DONE
 
 
 def _line(one: ScheduleView) -> tuple[str, ...]:
+    newest = one.skips[0] if one.skips else None
     last = "failed" if one.last_error else one.last_execution_id or "-"
-    return (one.name, one.state, _when(one), one.next_at or "-", last, one.path)
+    if newest is not None and newest.at == one.last_at and newest.cause != "refused":
+        last = "skipped"
+    skipped = "-" if newest is None else f"{newest.at}  {one_line(newest.reason, _SHOWN_REASON)}"
+    return (one.name, one.state, _when(one), one.next_at or "-", last, one.path, skipped)
 
 
 def _when(one: ScheduleView) -> str:
@@ -72,8 +77,8 @@ def _print(one: ScheduleView, as_json: bool) -> None:
         out(f"last {one.last_at}  execution {one.last_execution_id or '-'}")
     if one.last_error:
         out(f"last error: {one_line(one.last_error, 400)}")
-    if one.skipped_at:
-        out(f"skipped {one.skipped_at}  {one_line(one.skipped_reason or '-', 400)}")
+    for skip in one.skips:
+        out(f"skipped {skip.at}  {one_line(skip.reason, 400)}")
     if one.payload:
         out(pretty({"payload": one.payload}))
 

@@ -67,7 +67,9 @@ from noetl.services.automations.backfill import Backfill, BackfillRequest
 from noetl.services.automations.schedules import ScheduleView
 from noetl.services.callbacks.complete_callback import CallbackQuestion
 from noetl.services.callbacks.open_callbacks import OpenCallback
+from noetl.services.catalog.find_playbook import named_by
 from noetl.services.catalog.playbook_needs import Present
+from noetl.services.catalog.playbook_relations import Relations
 from noetl.services.credentials.credentials import (
     CredentialAccessView,
     CredentialRequest,
@@ -171,6 +173,8 @@ class RemotePlace(RemoteTriggers):
             program=found.program,
             principal=found.principal,
             labels=found.labels,
+            active_seconds=found.active_seconds,
+            rounds=found.rounds,
         )
         return ExecutionView(
             summary,
@@ -243,12 +247,13 @@ class RemotePlace(RemoteTriggers):
     # --- playbooks ---
 
     def find(self, target: str) -> Registered:
-        path, _, version = target.rpartition("@")
-        if not path or not version.isdigit():
-            path, version = target, ""
-        where = "/".join(segment(part) for part in path.split("/"))
-        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=version or None)
+        path, version = named_by(target)
+        found = self._client.get(_playbook(path), PlaybookAnswer, version=version)
         return Registered(found.path, found.version, found.name, found.program)
+
+    def relations(self, target: str) -> Relations:
+        path, version = named_by(target)
+        return self._client.get(f"{_playbook(path)}/relations", Relations, version=version)
 
     def register(self, text: str, *, source_name: str) -> Registered:
         """Register a playbook. The server gets the file's name, not its folder."""
@@ -280,8 +285,7 @@ class RemotePlace(RemoteTriggers):
         return Present(playbooks, lambda wanted: known & set(wanted), known)
 
     def program(self, entry: Registered) -> Program | None:
-        where = "/".join(segment(part) for part in entry.path.split("/"))
-        found = self._client.get(f"/api/catalog/{where}", PlaybookAnswer, version=entry.version or None)
+        found = self._client.get(_playbook(entry.path), PlaybookAnswer, version=entry.version or None)
         try:
             return runtime_access.compile_playbook(found.content, entry.path, None).program
         except PlaybookError:  # the server may have kinds that this machine lacks
@@ -488,9 +492,17 @@ def reached(url: str, address: str) -> str:
     return urlunsplit((here.scheme, here.netloc, f"{prefix}{there.path}", there.query, ""))
 
 
+def _playbook(path: str) -> str:
+    return f"/api/catalog/{_segments(path)}"
+
+
 def _credential(name: str) -> str:
-    return f"/api/credentials/{'/'.join(segment(part) for part in name.split('/'))}"
+    return f"/api/credentials/{_segments(name)}"
 
 
 def _limit(key: str) -> str:
-    return f"/api/limits/{'/'.join(segment(part) for part in key.split('/'))}"
+    return f"/api/limits/{_segments(key)}"
+
+
+def _segments(name: str) -> str:
+    return "/".join(segment(part) for part in name.split("/"))

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from noetl.services.automations.schedules import ScheduleView
     from noetl.services.callbacks.complete_callback import CallbackDeps, CallbackQuestion
     from noetl.services.catalog.playbook_needs import Present
+    from noetl.services.catalog.playbook_relations import Relations
     from noetl.services.executions.start_execution import Started
     from noetl.services.history.recorded_test import RecordedTest
     from noetl.services.queries.analyze import Analysis
@@ -215,12 +216,17 @@ class LocalTransport(CredentialsHere, DeadLettersHere, LimitsHere, ResultsHere, 
     # --- playbooks ---
 
     def find(self, target: str) -> Registered:
-        from noetl.services.catalog.find_playbook import find_playbook
+        from noetl.services.catalog.find_playbook import by_id
 
-        path, _, version = target.rpartition("@")
-        if not path or not version.isdigit():
-            path, version = target, ""
-        return _registered(find_playbook(self._reading.catalog, path, int(version) if version else None))
+        return _registered(by_id(self._reading.catalog, target))
+
+    def relations(self, target: str) -> Relations:
+        from noetl.services.catalog.find_playbook import by_id
+        from noetl.services.catalog.playbook_relations import RelationDeps, read_relations
+
+        reading = self._reading
+        deps = RelationDeps(reading.catalog, reading.programs, reading.schedules, reading.triggers.store)
+        return read_relations(deps, by_id(reading.catalog, target))
 
     def register(self, text: str, *, source_name: str) -> Registered:
         return _registered(self._reading.programs.register(text, source_name=source_name))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from noetl.services.callbacks.complete_callback import CallbackQuestion
     from noetl.services.callbacks.open_callbacks import OpenCallback
     from noetl.services.catalog.playbook_needs import Present
+    from noetl.services.catalog.playbook_relations import Relations
     from noetl.services.credentials.credentials import (
         CredentialAccessView,
         CredentialRequest,
@@ -153,6 +154,12 @@ class Place(Protocol):
 
     def find(self, target: str) -> Registered:
         """A playbook of the catalog: ``path``, or ``path@version``."""
+
+    def relations(self, target: str) -> Relations:
+        """What a playbook calls, and what calls and starts it.
+
+        ``target``: ``path``, or ``path@version``.
+        """
 
     def register(self, text: str, *, source_name: str) -> Registered:
         """Raises InvalidPlaybookError with every diagnostic."""

@@ -100,20 +100,22 @@ def look(dsn: str) -> dict[str, Any]:
             missing = pending(dsn)
     except psycopg.Error as error:
         hint = "check NOETL_DATABASE_URL, or unset it to use the embedded Postgres"
-        raise unusable(error, hint) from error
+        raise unusable(error, dsn, hint) from error
     return {"server": version, "pending": missing}
 
 
-def unusable(error: Exception, hint: str) -> InfrastructureError:
+def unusable(error: Exception, dsn: str, hint: str) -> InfrastructureError:
     """Describe why the database cannot be used.
 
     ``hint`` helps when its machine is short of nothing.
     """
+    from noetl.adapters.postgres.server_machine import remedy
+
     words = str(error).strip()
     lacking = shortage_in(words)
     reason = f"{lacking.reason}: {words}" if lacking else words
     return InfrastructureError(
         f"the database cannot be used: {reason}",
         code="database_unreachable",
-        hint=lacking.remedy if lacking else hint,
+        hint=remedy(lacking, error, dsn) if lacking else hint,
     )

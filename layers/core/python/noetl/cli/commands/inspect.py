@@ -139,6 +139,10 @@ def logs(
     run: Annotated[int | None, typer.Option(min=1, help="Only of this step run.")] = None,
     item: Annotated[int | None, typer.Option(min=0, help="Only of this item of a loop, from 0.")] = None,
     attempt: Annotated[int | None, typer.Option(min=1, help="Only of this attempt of a task.")] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(help="Only lines that begin with this level or a graver one: warning, error."),
+    ] = None,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -154,7 +158,7 @@ def logs(
     from noetl.cli.actions import inspect
 
     at = where(home, remote, context)
-    choice = inspect.LineChoice(search, step, run, item, attempt, last)
+    choice = inspect.LineChoice(search, step, run, item, attempt, level, last)
     end(inspect.show_logs(execution, choice, follow=follow, as_json=as_json, at=at))
 
 

@@ -110,6 +110,8 @@ def _issued(state: ExecutionState, slots: SlotSpace, fact: f.CommandIssued) -> N
     token = state.tokens[fact.run]
     token.phase, token.command, token.turn = fact.stage, fact.command_id, fact.turn
     token.rule = fact.rule
+    if not fact.delay:
+        token.wakes = 0.0
     token.counted = fact.calls + (token.counted if fact.turn else 0)
     state.calls += fact.calls
 

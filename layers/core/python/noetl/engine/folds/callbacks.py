@@ -18,7 +18,12 @@ from noetl.engine.folds.slots import SlotSpace
 
 
 def rests(state: ExecutionState, slots: SlotSpace, fact: WaitStarted) -> None:
-    """Change nothing: the fact is for history; the CommandIssued beside it moves the token."""
+    """Note until when a run waits for a time.
+
+    The CommandIssued beside it moves the token.
+    """
+    if not fact.remote:
+        state.tokens[fact.run].wakes = fact.until
 
 
 def awaited(state: ExecutionState, slots: SlotSpace, fact: CallbackAwaited) -> None:

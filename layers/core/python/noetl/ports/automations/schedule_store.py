@@ -9,11 +9,22 @@ when something is looked at, never whether it happens once (that is the idempote
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from noetl.domain.automations.missed_run_policy import MOST_CAUGHT_UP, CatchUp, Overlap, SchedulePolicy
+
+SkipCause = Literal["catch_up", "overlap", "refused"]
+"""Why a moment started nothing: it was missed, an execution was in the way, or the start was refused."""
+
+
+class Skipped(NamedTuple):
+    """A moment that started nothing, the newest of those that did not."""
+
+    at: float
+    reason: str
 
 
 class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -23,8 +34,8 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     ``enabled``: what its maker says; ``paused``: what an operator says. ``anchor``: when its timing was set; rates count from it.
     ``next_at`` None: it never fires again. ``last_*``: of its last firing; ``last_error`` states why that started nothing.
     ``latest_execution``: the newest that a firing started. ``skipped_at``: the newest moment that started nothing, which later firings do
-    not forget; ``skipped_reason`` states why, and since when if others did before it. ``catch_up``, ``catch_up_max``, ``overlap``: see
-    ``domain/automations/missed_run_policy.py``.
+    not forget; ``skipped_reason`` states why, and since when if others did before it. ``skips``: the same for each cause. ``catch_up``,
+    ``catch_up_max``, ``overlap``: see ``domain/automations/missed_run_policy.py``.
     """
 
     name: str
@@ -48,6 +59,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
     latest_execution: int | None = None
     skipped_at: float | None = None
     skipped_reason: str = ""
+    skips: Mapping[SkipCause, Skipped] = {}
     unreadable: str = ""
     """Why its row cannot be read: it is shown, and never fires."""
 
@@ -60,11 +72,7 @@ class ScheduleRow(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.enabled and not self.paused and not self.unreadable
 
 
-class Skipped(NamedTuple):
-    """A moment that started nothing, the newest of those that did not."""
-
-    at: float
-    reason: str
+NONE_SKIPPED: Mapping[SkipCause, Skipped] = MappingProxyType({})
 
 
 class ScheduleStore(Protocol):
@@ -73,8 +81,8 @@ class ScheduleStore(Protocol):
     def put(self, row: ScheduleRow) -> bool:
         """Make the schedule, or replace the one of this name.
 
-        It replaces its definition and ``next_at``; ``paused``, ``last_*``, ``latest_execution``, ``skipped_*`` and what it started stay as
-        they are.
+        It replaces its definition and ``next_at``; ``paused``, ``last_*``, ``latest_execution``, ``skipped_*``, ``skips`` and what it started
+        stay as they are.
 
         False, and nothing is changed, when the name belongs to the schedule of another path.
         """
@@ -83,6 +91,9 @@ class ScheduleStore(Protocol):
 
     def entries(self, *, limit: int, after: str = "") -> Sequence[ScheduleRow]:
         """By name, strictly after ``after``."""
+
+    def of_path(self, path: str, *, limit: int) -> Sequence[ScheduleRow]:
+        """Those that start this playbook, by name."""
 
     def due(self, now: float, limit: int) -> Sequence[ScheduleRow]:
         """Active schedules whose ``next_at`` has come, longest overdue first."""
@@ -95,11 +106,11 @@ class ScheduleStore(Protocol):
         next_at: float | None,
         execution_id: int | None,
         error: str = "",
-        skipped: Skipped | None = None,
+        skipped: Mapping[SkipCause, Skipped] = NONE_SKIPPED,
     ) -> bool:
         """Record that ``row`` fired for the moment ``at``, and when it fires next.
 
-        ``skipped``: what replaces ``skipped_at`` and ``skipped_reason``; they stay when it is None.
+        ``skipped``: what replaces ``skips`` of these causes; the newest of them replaces ``skipped_at`` and ``skipped_reason``.
 
         False, and nothing is changed, when its timing is another by now (``anchor``), or when it fired for this or a later moment
         already: of several processes that fire one moment, one gets True. In any case ``moments`` then knows what was started for it (the

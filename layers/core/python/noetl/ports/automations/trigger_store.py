@@ -54,6 +54,9 @@ class TriggerStore(Protocol):
     def entries(self, *, limit: int, after: str = "", kind: str = "") -> Sequence[TriggerRow]:
         """By name, strictly after ``after``; with a kind, only those of it that are enabled."""
 
+    def of_path(self, path: str, *, limit: int) -> Sequence[TriggerRow]:
+        """Those that start this playbook, enabled or not, by name."""
+
     def of_queue(self, arn: str) -> Sequence[TriggerRow]:
         """Those that read the queue of this ARN, enabled or not, by name."""
 

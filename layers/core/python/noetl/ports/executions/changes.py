@@ -73,6 +73,7 @@ class Change(msgspec.Struct, frozen=True):
     """Everything one or more handled events of one execution write, in one commit.
 
     ``expected``: the version that was read (0: the execution must not exist yet, ``created`` states how to make it).
+    ``rests_until``: what ``rest_until`` says of ``state``; the store adds up how long the execution rests, by its own clock.
     ``slots``: values to write (null is a value); ``unset``: slots to delete. ``issue``: new commands, or new turns of
     existing ones (same id, higher turn: the row is replaced and keeps its attempt count). ``waiting`` commands are stored, but not given
     out until a Wake. ``close``: (command id, attempt, turn) that must still be open, or the commit conflicts. ``drop_runs``: step runs
@@ -95,6 +96,7 @@ class Change(msgspec.Struct, frozen=True):
     events: tuple[EventRow, ...]
     slots: Mapping[tuple[str, str], Any] = {}
     unset: tuple[tuple[str, str], ...] = ()
+    rests_until: float | None = None
     issue: tuple[Command, ...] = ()
     waiting: tuple[Command, ...] = ()
     close: tuple[tuple[str, int, int], ...] = ()

@@ -44,6 +44,8 @@ from noetl.ports.executions.changes import TimerChange as TimerChange
 from noetl.ports.executions.changes import Wake as Wake
 from noetl.ports.executions.figures import Figures
 from noetl.ports.executions.loop_rows import GateChange as GateChange
+from noetl.ports.executions.loop_rows import ItemBand as ItemBand
+from noetl.ports.executions.loop_rows import ItemBands as ItemBands
 from noetl.ports.executions.loop_rows import ItemRow as ItemRow
 from noetl.ports.executions.loop_rows import ItemWork as ItemWork
 from noetl.ports.executions.loop_rows import LoopProgress as LoopProgress
@@ -73,6 +75,8 @@ class ExecutionInfo(msgspec.Struct, frozen=True):
     playbook_version: str = ""
     principal: str = ""
     labels: Mapping[str, str] = {}
+    rested: float = 0.0
+    """Seconds that it rested so far, by the clock of the store (``domain.state.rest_until``)."""
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -380,6 +384,12 @@ class ExecutionStore(LimitStore, Figures, Protocol):
         ``after``: the place behind which they begin.
         """
 
+    def item_bands(self, execution_id: int, run: int, bands: int) -> ItemBands | None:
+        """Count the items of a loop that ended in each of so many spans of time.
+
+        None before one has ended.
+        """
+
     def item_work(self, execution_id: int, limit: int) -> Sequence[ItemWork]:
         """Add up the work of the items of loops by step run, ascending.
 
@@ -395,7 +405,7 @@ class ExecutionStore(LimitStore, Figures, Protocol):
     def open_work(self, execution_id: int) -> Mapping[str, int]:
         """Count outstanding work: ``commands``, ``timers``, ``outbox``, ``lost``.
 
-        ``lost``: commands among them that a process died of.
+        ``lost``: commands among them that a process died of. The inspection also has the age of what is in the outbox.
         """
 
     def every_item(self, execution_id: int) -> Iterator[StoredEvent]:

@@ -38,6 +38,18 @@ class Bucket(msgspec.Struct, frozen=True):
     p95: float
 
 
+class PathBucket(msgspec.Struct, frozen=True):
+    """Endings of one playbook in the bucket that begins at ``at``.
+
+    ``failed`` is a part of ``ended``.
+    """
+
+    path: str
+    at: float
+    ended: int
+    failed: int
+
+
 class FailureGroup(msgspec.Struct, frozen=True):
     """Failures of one playbook with one code.
 
@@ -66,6 +78,14 @@ class Figures(Protocol):
         """Count endings by time.
 
         Buckets begin at multiples of ``seconds``; those without an ending are left out.
+        """
+
+    def ended_by_path(
+        self, window: EndedWindow, paths: Sequence[str], seconds: int
+    ) -> tuple[Looked, Sequence[PathBucket]]:
+        """Count the endings of several playbooks by time, by path and then by time.
+
+        Buckets are as of ``ended_buckets``. ``window.path`` has no effect: ``paths`` choose.
         """
 
     def failure_groups(self, window: EndedWindow, limit: int) -> tuple[Looked, Sequence[FailureGroup]]:

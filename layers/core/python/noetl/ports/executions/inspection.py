@@ -5,7 +5,7 @@ It only reads, and never blocks work.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -29,6 +29,17 @@ class OpenCommand(msgspec.Struct, frozen=True):
     due_for: float
     lost: int = 0
     remote: bool = False
+
+
+class OpenWork(msgspec.Struct, frozen=True):
+    """Outstanding work of one execution.
+
+    ``counts``: as the store's ``open_work`` counts it. ``oldest``: seconds since the first of its events in the outbox may be delivered
+    (negative: until then; 0: there is none).
+    """
+
+    counts: Mapping[str, int]
+    oldest: float
 
 
 class PoolWork(msgspec.Struct, frozen=True):
@@ -89,6 +100,9 @@ class Inspection(Protocol):
 
     def open_commands(self, execution_id: int, limit: int) -> Sequence[OpenCommand]:
         """The oldest first."""
+
+    def open_work(self, execution_id: int) -> OpenWork:
+        """Count outstanding work, with the age of what is in the outbox."""
 
     def outstanding(self, limit: int = 10_000) -> Outstanding:
         """All executions together; at most ``limit`` commands are looked at."""

@@ -87,3 +87,26 @@ class ItemRow(msgspec.Struct, frozen=True):
     index: int
     outcome: bytes
     """Encoded Outcome."""
+
+
+class ItemBand(msgspec.Struct, frozen=True):
+    """Items of a loop that ended in one of several equal spans of time.
+
+    ``band``: which of them, from 0. ``first``: the lowest place of an item that ended in it.
+    """
+
+    band: int
+    done: int
+    failed: int
+    first: int
+
+
+class ItemBands(msgspec.Struct, frozen=True):
+    """The ends of a loop's items over time, between the first and the last one.
+
+    Spans without an end are left out.
+    """
+
+    low: float
+    high: float
+    bands: list[ItemBand]

@@ -29,7 +29,9 @@ def history_sql(settings: CloudSettings) -> HistorySql | None:
         return None
     secrets = make_client("secretsmanager")
     host = settings.reader_host or settings.database_host
-    return PostgresHistorySql(lambda: database_dsn(secrets, settings.reader_secret, host))
+    return PostgresHistorySql(
+        lambda: database_dsn(secrets, settings.reader_secret, host), apart=bool(settings.reader_host)
+    )
 
 
 def cloud_database(settings: CloudSettings) -> Database:

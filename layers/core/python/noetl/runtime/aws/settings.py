@@ -37,11 +37,11 @@ class CloudSettings:
     database_url: str = ""
     database_secret: str = ""
     app_secret: str = ""
+    """Of the role that functions sign in as; for the function that makes it."""
     reader_secret: str = ""
+    """Of the role that reads the views of history, where there is one."""
     reader_host: str = ""
     """An instance of the database that queries of people alone use; empty: the one of the engine."""
-    """Of the role that reads the views of history, where there is one."""
-    """Of the role that functions sign in as; for the function that makes it."""
     database_host: str = ""
     database_pooled: bool = False
     close_connections: bool = False

@@ -6,7 +6,7 @@ unless the schedule's payload has a ``schedule``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +16,13 @@ from noetl.domain.automations.schedules import Timing, check_timing, fire_key, i
 from noetl.domain.errors import ConflictError, InfrastructureError, NoetlError, NotFoundError, as_exception
 from noetl.domain.events import Event, Start
 from noetl.domain.state import TERMINAL
-from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore, Skipped
+from noetl.ports.automations.schedule_store import (
+    NONE_SKIPPED,
+    ScheduleRow,
+    ScheduleStore,
+    SkipCause,
+    Skipped,
+)
 from noetl.services.executions.change_execution import ChangeRequest, cancel
 from noetl.services.executions.start_execution import Started
 from noetl.services.executions.start_playbook import StartDeps, start_playbook
@@ -104,7 +110,7 @@ def _fire_row(
 ) -> Iterator[Fired]:
     timing = check_timing(timing_of(row))
     times, dropped, left_out = due_moments(row.conduct, timing, since, now, row.last_at)
-    skipped = None if left_out is None else _skipped(row, *left_out)
+    skipped = NONE_SKIPPED if left_out is None else _missed(row, *left_out)
     if dropped is not None:
         yield _leave_out(row, dropped, "it was missed, and catch_up is none", schedules, deps, skipped)
     elif not times:
@@ -112,7 +118,7 @@ def _fire_row(
     following = [*times[1:], next_fire(timing, now)]
     for at, upcoming in zip(times, following, strict=False):
         fired, settled = _fire(row, at, upcoming, schedules, deps, skipped)
-        skipped = None
+        skipped = NONE_SKIPPED
         yield fired
         if not settled:
             return  # another process fires this schedule at the moment
@@ -137,11 +143,11 @@ def start_moment(row: ScheduleRow, at: float, deps: StartDeps, *, answered: bool
     )
 
 
-def _skipped(row: ScheduleRow, since: float, until: float) -> Skipped:
+def _missed(row: ScheduleRow, since: float, until: float) -> Mapping[SkipCause, Skipped]:
     """Say that ``catch_up`` leaves out the moments from ``since`` to ``until``."""
     others = f" with all since {instant(since)}" if since < until else ""
     most = f", and catch_up_max is {row.catch_up_max}" if row.catch_up == "all" else ""
-    return Skipped(until, f"it was missed{others}: catch_up is {row.catch_up}{most}")
+    return {"catch_up": Skipped(until, f"it was missed{others}: catch_up is {row.catch_up}{most}")}
 
 
 def _fire(
@@ -150,7 +156,7 @@ def _fire(
     upcoming: float | None,
     schedules: ScheduleStore,
     deps: StartDeps,
-    skipped: Skipped | None = None,
+    skipped: Mapping[SkipCause, Skipped] = NONE_SKIPPED,
 ) -> tuple[Fired, bool]:
     """Start the execution first, then record the firing.
 
@@ -162,9 +168,8 @@ def _fire(
     before = _running(row, deps)
     reason = _overlap(row, at, before)
     if reason:
-        settled = schedules.fired(
-            row, at, next_at=upcoming, execution_id=None, error=reason, skipped=Skipped(at, reason)
-        )
+        skipped = {**skipped, "overlap": Skipped(at, reason)}
+        settled = schedules.fired(row, at, next_at=upcoming, execution_id=None, error=reason, skipped=skipped)
         return Fired(row.name, at, reason=reason), settled
     try:
         started = start_moment(row, at, deps, answered=False)
@@ -172,8 +177,9 @@ def _fire(
         if isinstance(error, InfrastructureError) or error.retryable:
             raise
         error_text = f"{error.code}: {error}"
+        skipped = {**skipped, "refused": Skipped(at, error_text)}
         settled = schedules.fired(
-            row, at, next_at=upcoming, execution_id=None, error=error_text, skipped=Skipped(at, error_text)
+            row, at, next_at=upcoming, execution_id=None, error=error_text, skipped=skipped
         )
         return Fired(row.name, at, reason=str(error)), settled
     cancelled = None
@@ -227,9 +233,9 @@ def _leave_out(
     reason: str,
     schedules: ScheduleStore,
     deps: StartDeps,
-    skipped: Skipped | None = None,
+    skipped: Mapping[SkipCause, Skipped] = NONE_SKIPPED,
 ) -> Fired:
     upcoming = next_fire(timing_of(row), max(at, deps.clock()))
-    skipped = skipped or Skipped(at, reason)
+    skipped = skipped or {"catch_up": Skipped(at, reason)}
     schedules.fired(row, at, next_at=upcoming, execution_id=None, error=f"missed: {reason}", skipped=skipped)
     return Fired(row.name, at, reason=reason)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,7 +20,7 @@ from noetl.domain.sizes.gate import exceeded
 from noetl.domain.sizes.table import NEXT_MOMENTS
 from noetl.domain.text.timestamps import TimeText
 from noetl.dsl.program import Program
-from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
+from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore, SkipCause
 from noetl.ports.automations.schedules import Schedules
 from noetl.ports.catalog import Catalog
 from noetl.services.automations.fire_schedule import timing_of
@@ -28,6 +28,7 @@ from noetl.services.automations.register_schedules import entry_of, put, registe
 from noetl.services.catalog.find_playbook import check_path, find_playbook
 from noetl.services.executions.start_execution import check_payload
 
+ScheduleState = Literal["active", "paused", "disabled"]
 MAX_NEXT = NEXT_MOMENTS.value
 SUGGESTED_FROM = 1000
 
@@ -65,12 +66,23 @@ class ScheduleRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overlap: Overlap = "allow"
 
 
+class SkipView(msgspec.Struct, frozen=True):
+    """The newest moment that started nothing for one cause.
+
+    ``cause``: catch_up (it was missed), overlap (an execution was in the way) or refused (the start was).
+    """
+
+    cause: SkipCause
+    at: TimeText
+    reason: str
+
+
 class ScheduleView(msgspec.Struct, frozen=True):
     """A schedule as it is shown.
 
     ``state``: active, paused (by an operator) or disabled (by its maker). ``declared``: by its playbook.
     Moments are ISO 8601 in UTC; ``last_error``: why the last firing started nothing. ``skipped_at``: the newest moment that started
-    nothing, also when later ones did, and ``skipped_reason`` says why.
+    nothing, also when later ones did, and ``skipped_reason`` says why. ``skips``: the newest for each cause, the newest first.
     """
 
     name: str
@@ -91,6 +103,7 @@ class ScheduleView(msgspec.Struct, frozen=True):
     overlap: Overlap
     skipped_at: TimeText | None = None
     skipped_reason: str | None = None
+    skips: list[SkipView] = []
 
 
 def view(row: ScheduleRow) -> ScheduleView:
@@ -102,7 +115,7 @@ def view(row: ScheduleRow) -> ScheduleView:
         rate=row.rate,
         timezone=row.timezone,
         payload=row.payload,
-        state="paused" if row.paused else "active" if row.enabled else "disabled",
+        state=state_of(row),
         declared=row.declared,
         next_at=instant(row.next_at) if row.active and row.next_at is not None else None,
         last_at=None if row.last_at is None else instant(row.last_at),
@@ -113,7 +126,16 @@ def view(row: ScheduleRow) -> ScheduleView:
         overlap=row.overlap,
         skipped_at=None if row.skipped_at is None else instant(row.skipped_at),
         skipped_reason=row.skipped_reason or None,
+        skips=[
+            SkipView(cause, instant(one.at), one.reason)
+            for cause, one in sorted(row.skips.items(), key=lambda skip: -skip[1].at)
+        ],
     )
+
+
+def state_of(row: ScheduleRow) -> ScheduleState:
+    """Return the word for what its maker and an operator say of a schedule."""
+    return "paused" if row.paused else "active" if row.enabled else "disabled"
 
 
 def find_schedule(store: ScheduleStore, name: str) -> ScheduleRow:

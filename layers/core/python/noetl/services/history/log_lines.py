@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from noetl.domain import codec
+from noetl.domain.errors import InvalidInputError
 from noetl.domain.sizes.gate import check_text
 from noetl.domain.sizes.table import LOG_SEARCH
-from noetl.domain.task_logs import LinePage, TaskLine
+from noetl.domain.task_logs import LEVELS, Level, LinePage, TaskLine, level_of, shown_line
 from noetl.ports.task_logs import PAGE_BYTES, TaskLogs
 
 SCANNED = 100_000
@@ -28,6 +29,7 @@ class LineFilter(msgspec.Struct, frozen=True):
     """The lines that a reader wants; None is any.
 
     ``search``: the line contains it; case does not count. ``index``: of a loop's item. ``attempt``: of the task.
+    ``level``: its text begins with this level or a graver one.
     """
 
     search: str = ""
@@ -35,6 +37,7 @@ class LineFilter(msgspec.Struct, frozen=True):
     run: int | None = None
     index: int | None = None
     attempt: int | None = None
+    level: Level | None = None
 
     def __bool__(self) -> bool:
         return self != EVERY_LINE
@@ -47,7 +50,12 @@ class LineFilter(msgspec.Struct, frozen=True):
             and (self.index is None or line.index == self.index)
             and (self.attempt is None or line.attempt == self.attempt)
             and (not self.search or self.search in line.line.casefold())
+            and (self.level is None or _reaches(level_of(line.line), self.level))
         )
+
+
+def _reaches(level: Level | None, least: Level) -> bool:
+    return level is not None and LEVELS.index(level) >= LEVELS.index(least)
 
 
 EVERY_LINE = LineFilter()
@@ -59,13 +67,24 @@ def make_line_filter(
     run: int | None = None,
     index: int | None = None,
     attempt: int | None = None,
+    level: str | None = None,
 ) -> LineFilter:
     """Make a filter.
 
-    A step that has printed nothing is no mistake. Raises InvalidInputError(code="size_limit") for a long ``search``.
+    A step that has printed nothing is no mistake. Raises InvalidInputError(code="size_limit") for a long ``search``, and
+    InvalidInputError(code="invalid_level") for a level that is none.
     """
     check_text(LOG_SEARCH, search, "the text to search for")
-    return LineFilter(search.casefold(), step, run, index, attempt)
+    return LineFilter(search.casefold(), step, run, index, attempt, None if level is None else _level(level))
+
+
+def _level(text: str) -> Level:
+    for level in LEVELS:
+        if text == level:
+            return level
+    raise InvalidInputError(
+        f"{text[:40]!r} is not a level", code="invalid_level", hint=f"one of {', '.join(LEVELS)}"
+    )
 
 
 class FoundLines(msgspec.Struct, frozen=True):
@@ -136,7 +155,7 @@ class LineReader:
         if not self._wanted:
             page = read(start, limit)
             last = page.lines[-1].time if page.lines else None
-            return FoundLines(page.lines, page.next, page.more, len(page.lines), last)
+            return FoundLines(list(map(shown_line, page.lines)), page.next, page.more, len(page.lines), last)
         deadline, found = self._clock() + SECONDS, _Found(limit, start)
         while True:
             page = read(found.place, _PAGE)
@@ -166,7 +185,7 @@ class _Found:
         self.place, self._until = place, line.time
         self.scanned += 1
         if wanted.fits(line):
-            self._lines.append(line)
+            self._lines.append(shown_line(line))
             self._left -= len(codec.encode(line))
 
     def stop(self, place: str, *, more: bool) -> FoundLines:

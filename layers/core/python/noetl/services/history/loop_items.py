@@ -16,7 +16,7 @@ from noetl.domain.outcomes.work import work_of
 from noetl.domain.text.excerpt import excerpt
 from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.unreadable import Unreadable, attempt
-from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
+from noetl.ports.executions.execution_store import ExecutionStore, LoopRow, StoredEvent
 from noetl.services.history.failed_items import FailedItem, failed_item
 from noetl.services.history.history_pages import FIRST_ROUND, is_suspended, turn_order
 
@@ -56,6 +56,18 @@ class LoopItems(msgspec.Struct, frozen=True):
     next: int | None
 
 
+def find_loop(store: ExecutionStore, execution_id: int, run: int) -> LoopRow:
+    """Return the loop of a step run. Raises NotFoundError(code="loop_not_found")."""
+    loop = store.loop_run(execution_id, run, FIRST_ROUND)
+    if loop is None:
+        raise NotFoundError(
+            f"step run {run} of execution {execution_id} is no loop",
+            code="loop_not_found",
+            hint=f"`noetl status {execution_id} --json` lists the runs; those of loops have `loop`",
+        )
+    return loop
+
+
 def loop_items(
     store: ExecutionStore, execution_id: int, run: int, *, after: int = -1, limit: int, failed: bool = False
 ) -> LoopItems:
@@ -65,13 +77,7 @@ def loop_items(
     A run that redrives a loop in part has the items that it picked. An item that has not left a turn yet is not there. The work is that of
     one page, regardless of the loop's size. Raises NotFoundError(code="loop_not_found").
     """
-    loop = store.loop_run(execution_id, run, FIRST_ROUND)
-    if loop is None:
-        raise NotFoundError(
-            f"step run {run} of execution {execution_id} is no loop",
-            code="loop_not_found",
-            hint=f"`noetl status {execution_id} --json` lists the runs; those of loops have `loop`",
-        )
+    loop = find_loop(store, execution_id, run)
     if failed:
         rows = store.failed_items(execution_id, run, limit + 1, after=after)
     else:

@@ -11,7 +11,7 @@ from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause,
 from noetl.domain.facts.facts import Compensating, Ending, Failed, Superseded, encode_facts
 from noetl.domain.outcomes.report_checks import plain_text
 from noetl.domain.results.retention import KeptResult, mentioned, own_results
-from noetl.domain.state import encode_state
+from noetl.domain.state import encode_state, rest_until
 from noetl.dsl.program import limited_steps
 from noetl.engine.decision import Decision, LoopStart, worker_pool
 from noetl.engine.scopes.slot_view import DELETED
@@ -57,6 +57,7 @@ def make_change(
         expected=snapshot.version if snapshot is not None else 0,
         status=last.state.status,
         state=encode_state(last.state),
+        rests_until=rest_until(last.state),
         program=last.state.program,
         events=tuple(rows),
         slots={key: value for key, value in slots.items() if value is not DELETED},

@@ -18,7 +18,7 @@ from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.program import Program
 from noetl.ports.deliveries import Deliveries
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore, LoopProgress, StoredEvent
-from noetl.ports.executions.inspection import Inspection, OpenCommand
+from noetl.ports.executions.inspection import Inspection, OpenCommand, OpenWork
 from noetl.services.callbacks.open_callbacks import awaited_by_command
 from noetl.services.history.execution_state import read_state
 from noetl.services.history.external_changes import ExternalChange, change_of
@@ -36,6 +36,7 @@ from noetl.services.queries.diagnosis import (
     paused,
     processes_died,
     progressing,
+    undelivered,
     unreadable_row,
     verdict,
 )
@@ -109,13 +110,15 @@ class _Look(msgspec.Struct, frozen=True):
 
 def _look(execution_id: int, deps: AnalyzeDeps) -> _Look:
     info = find(deps.store, execution_id)
-    outstanding = dict(deps.store.open_work(execution_id))
+    outstanding = deps.inspection.open_work(execution_id)
     history, queued = _HistoryPart(), []
     if not info.version and info.status not in TERMINAL:
         queued = waits(deps.store, execution_id)
-        findings = [limited(wait) for wait in queued] or [
-            not_begun(info.started_at, ahead=info.ahead, in_outbox=outstanding.get("outbox", 0) > 0)
-        ]
+        in_outbox = outstanding.counts["outbox"] > 0
+        waited = deps.clock() - info.started_at
+        if in_outbox:  # an earlier version did not write there that a Start is for later
+            waited = min(waited, outstanding.oldest)
+        findings = [limited(wait) for wait in queued] or [not_begun(info, in_outbox=in_outbox, waited=waited)]
     else:
         history = _read_history(deps.store, execution_id)
         if info.status in TERMINAL:
@@ -130,7 +133,7 @@ def _look(execution_id: int, deps: AnalyzeDeps) -> _Look:
     status = summarize(info, deps.clock(), queued=bool(queued)).status
     doubtful = [one for one in findings if one.kind in UNCONFIRMED]
     doubts = (info.version, *doubtful) if status not in TERMINAL and (doubtful or not findings) else ()
-    return _Look(status, findings, history.changes, outstanding, doubts)
+    return _Look(status, findings, history.changes, dict(outstanding.counts), doubts)
 
 
 @dataclass(slots=True)
@@ -237,7 +240,7 @@ class _Live:
         info: ExecutionInfo,
         state: ExecutionState,
         history: _HistoryPart,
-        outstanding: Mapping[str, int],
+        outstanding: OpenWork,
         deps: AnalyzeDeps,
     ) -> None:
         self.info, self.state, self.history, self.progress, self.deps = (
@@ -247,7 +250,7 @@ class _Live:
             history.progress,
             deps,
         )
-        self.outstanding = outstanding
+        self.outstanding, self.oldest_event = outstanding.counts, outstanding.oldest
         execution_id = info.execution_id
         found = deps.inspection.open_commands(execution_id, MOST_COMMANDS)
         self.commands = {one.command_id: one for one in found}
@@ -285,12 +288,7 @@ class _Live:
     def _events(self) -> Iterator[Finding]:
         waiting = self.outstanding.get("outbox", 0)
         if waiting and self.info.status != "paused":
-            yield Finding(
-                "undelivered",
-                "warning",
-                f"{waiting} event{'s are' if waiting > 1 else ' is'} on the way to the engine",
-                next=("ask again in a moment; if that stays, no engine is running: `noetl resume`",),
-            )
+            yield undelivered(waiting, self.oldest_event)
 
     def _parked(self) -> Iterator[Finding]:
         """Report steps that are not admitted, with the values that their guards read now."""

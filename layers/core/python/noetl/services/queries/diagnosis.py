@@ -16,6 +16,10 @@ from noetl.ports.executions.execution_store import ExecutionInfo
 from noetl.services.history.external_changes import ExternalChange
 from noetl.services.queries.limits import WaitView
 
+DELIVERY_SECONDS = 120.0
+"""Longest that an event is on its way while the system works as it should, after a crash, too: what a killed invocation had is its own
+for a minute, and maintenance publishes it within one more; a process that takes over needs less. The alarm `events-age` waits as long."""
+
 Severity = Literal["error", "warning", "info"]
 
 
@@ -152,19 +156,42 @@ def unreadable_row(row: Unreadable) -> Finding:
     )
 
 
-def not_begun(starts_at: float, *, ahead: bool, in_outbox: bool) -> Finding:
+def undelivered(events: int, oldest: float) -> Finding:
+    """Report events that the engine has not handled.
+
+    ``oldest``: seconds that the first of them has been on its way. It is a problem only where that is longer than delivery takes.
+    """
+    what = "1 event is" if events == 1 else f"{events} events are"
+    late = oldest > DELIVERY_SECONDS
+    return Finding(
+        "undelivered",
+        "warning" if late else "info",
+        f"{what} on the way to the engine, {'for' if events == 1 else 'the oldest for'} {max(0, oldest):.0f} s",
+        next=(
+            ("no engine is running, or it is behind: `noetl resume` or `noetl serve` runs one here",)
+            if late
+            else ("ask again in a moment",)
+        ),
+    )
+
+
+def not_begun(info: ExecutionInfo, *, in_outbox: bool, waited: float) -> Finding:
     """Report why an execution has not begun.
 
-    Its time is to come (``ahead``), or no engine has handled its Start.
+    Its time is to come, or no engine has handled its Start, for ``waited`` seconds.
     """
-    if ahead:
+    if info.ahead:
         return Finding(
-            "scheduled", "info", f"it starts at {iso(starts_at)}", next=("`noetl cancel` takes it back",)
+            "scheduled",
+            "info",
+            f"it starts at {iso(info.started_at)}",
+            next=("`noetl cancel` takes it back",),
         )
     where = "no engine has taken its start yet" if in_outbox else "its start is with the queue of the engine"
+    late = waited > DELIVERY_SECONDS or info.status == "paused"
     return Finding(
         "not_started",
-        "warning",
-        f"it has not begun: {where}",
+        "warning" if late else "info",
+        f"it has not begun for {max(0, waited):.0f} s: {where}",
         next=("`noetl resume` or `noetl serve` runs an engine here", "look at `GET /api/queue`: events"),
     )

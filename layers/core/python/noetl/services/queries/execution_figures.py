@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import groupby
 
 import msgspec
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
-from noetl.ports.executions.figures import Bucket, EndedWindow, Figures, Looked
+from noetl.ports.executions.figures import Bucket, EndedWindow, Figures, Looked, PathBucket
 
 MOST = 20_000
 """Executions that one request looks at, the latest endings first."""
@@ -40,6 +42,39 @@ class Stats(msgspec.Struct, frozen=True):
     until: Timestamp
     bucket_seconds: int
     buckets: list[StatsBucket]
+    complete_from: Timestamp | None
+
+
+class ActivityBucket(msgspec.Struct, frozen=True):
+    """Endings of a playbook from ``at`` on, for one length of a bucket.
+
+    ``failed`` is a part of ``ended``.
+    """
+
+    at: Timestamp
+    ended: int
+    failed: int
+
+
+class PlaybookActivity(msgspec.Struct, frozen=True):
+    """Endings of one playbook over time; buckets without an ending are left out."""
+
+    path: str
+    ended: int
+    failed: int
+    buckets: list[ActivityBucket]
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """Endings of several playbooks over time; a playbook without an ending is left out.
+
+    ``complete_from``: as of the figures over time.
+    """
+
+    since: Timestamp
+    until: Timestamp
+    bucket_seconds: int
+    playbooks: list[PlaybookActivity]
     complete_from: Timestamp | None
 
 
@@ -88,14 +123,7 @@ def window(since: float | None, until: float | None, path: str | None, now: floa
 
 def read_stats(store: Figures, wanted: EndedWindow, seconds: int) -> Stats:
     """Count endings by time. Raises InvalidInputError for a window of too many buckets."""
-    first = math.floor(wanted.since / seconds)
-    past = math.ceil(wanted.until / seconds)
-    if past - first > MOST_BUCKETS:
-        raise InvalidInputError(
-            f"the window has {past - first} buckets of {seconds} s; {MOST_BUCKETS} is the most",
-            code="invalid_window",
-            hint="ask for a shorter window, or for longer buckets",
-        )
+    first, past = _buckets(wanted, seconds)
     looked, found = store.ended_buckets(wanted, seconds)
     by_time = {round(one.at / seconds): one for one in found}
     shown = [_bucket(number * seconds, by_time.get(number)) for number in range(first, past)]
@@ -104,6 +132,22 @@ def read_stats(store: Figures, wanted: EndedWindow, seconds: int) -> Stats:
         Timestamp(wanted.until),
         seconds,
         shown,
+        maybe_timestamp(_complete_from(looked)),
+    )
+
+
+def read_activity(store: Figures, wanted: EndedWindow, paths: Sequence[str], seconds: int) -> Activity:
+    """Count endings of playbooks by time.
+
+    Raises InvalidInputError for a window of too many buckets.
+    """
+    _buckets(wanted, seconds)
+    looked, found = store.ended_by_path(wanted, paths, seconds)
+    return Activity(
+        Timestamp(wanted.since),
+        Timestamp(wanted.until),
+        seconds,
+        [_activity(path, list(buckets)) for path, buckets in groupby(found, lambda one: one.path)],
         maybe_timestamp(_complete_from(looked)),
     )
 
@@ -124,6 +168,24 @@ def read_failures(store: Figures, wanted: EndedWindow, limit: int) -> FailuresAn
         len(found) > limit,
         maybe_timestamp(_complete_from(looked)),
     )
+
+
+def _buckets(wanted: EndedWindow, seconds: int) -> tuple[int, int]:
+    """Return the number of the first bucket of a window, and the one past its last."""
+    first, past = math.floor(wanted.since / seconds), math.ceil(wanted.until / seconds)
+    if past - first > MOST_BUCKETS:
+        raise InvalidInputError(
+            f"the window has {past - first} buckets of {seconds} s; {MOST_BUCKETS} is the most",
+            code="invalid_window",
+            hint="ask for a shorter window, or for longer buckets",
+        )
+    return first, past
+
+
+def _activity(path: str, found: Sequence[PathBucket]) -> PlaybookActivity:
+    buckets = [ActivityBucket(Timestamp(one.at), one.ended, one.failed) for one in found]
+    ended, failed = sum(one.ended for one in found), sum(one.failed for one in found)
+    return PlaybookActivity(path, ended, failed, buckets)
 
 
 def _bucket(at: float, found: Bucket | None) -> StatsBucket:

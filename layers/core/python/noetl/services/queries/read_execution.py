@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -12,7 +13,7 @@ from noetl.domain.errors import ConflictError, NoetlError, NotFoundError, TaskEr
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.results.manifests import is_manifest, join
 from noetl.domain.results.references import is_ref
-from noetl.domain.state import TERMINAL, ExecutionState
+from noetl.domain.state import TERMINAL, ExecutionState, rest_until
 from noetl.domain.text.timestamps import Timestamp, maybe_timestamp
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.dsl.program import Admission, Expr, Program
@@ -80,7 +81,10 @@ class ParkedStep(msgspec.Struct, frozen=True):
 
 
 class ExecutionSummary(msgspec.Struct, frozen=True):
-    """One line of a list. ``duration_ms`` leaves out the time between an end and a redrive.
+    """One line of a list.
+
+    ``duration_ms`` leaves out the time between an end and a redrive. ``active_seconds`` also leaves out its rests: pauses, and waits for
+    people, times, locks and admission (``domain.state.rest_until``).
 
     ``status`` is ``waiting`` when every token waits for something outside, ``queued`` until it has a slot to begin, and ``scheduled``
     until ``started_at`` when the start was asked for a later time.
@@ -103,6 +107,9 @@ class ExecutionSummary(msgspec.Struct, frozen=True):
     principal: str = ""
     """Who started it."""
     labels: dict[str, str] = {}
+    active_seconds: float = 0.0
+    rounds: int = 0
+    """How often it was redriven."""
 
 
 class ExecutionView(msgspec.Struct, frozen=True):
@@ -325,10 +332,7 @@ def view_status(info: ExecutionInfo) -> str:
     """
     if info.status != "running":
         return info.status
-    tokens = read_state(info)[0].tokens.values()
-    outside = [token for token in tokens if token.phase == "parked" or token.serial >= 0]
-    joining = sum(token.phase == "arrived" for token in tokens)
-    return "waiting" if outside and len(outside) + joining == len(tokens) else "running"
+    return "waiting" if rest_until(read_state(info)[0]) == math.inf else "running"
 
 
 def is_queued(store: ExecutionStore, info: ExecutionInfo) -> bool:
@@ -389,6 +393,7 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
     """
     parent = info.parent_execution_id
     state, unreadable = read_state(info)
+    duration_ms = max(0, _milliseconds(info.started_at, info.ended_at, now) - round(state.idle * 1000))
     return ExecutionSummary(
         execution_id=str(info.execution_id),
         path=info.path,
@@ -396,13 +401,15 @@ def summarize(info: ExecutionInfo, now: float, *, queued: bool = False) -> Execu
         status=_status(info, queued),
         started_at=Timestamp(info.started_at),
         ended_at=maybe_timestamp(info.ended_at),
-        duration_ms=max(0, _milliseconds(info.started_at, info.ended_at, now) - round(state.idle * 1000)),
+        duration_ms=duration_ms,
         parent_execution_id=None if parent is None else str(parent),
         unreadable=None if unreadable is None else unreadable.why,
         version=int(info.playbook_version) if info.playbook_version.isdigit() else None,
         program=info.program,
         principal=info.principal,
         labels=dict(info.labels),
+        active_seconds=round(max(0.0, duration_ms / 1000 - info.rested), 3),
+        rounds=state.rounds,
     )
 
 

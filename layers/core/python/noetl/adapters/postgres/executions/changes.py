@@ -54,6 +54,7 @@ _RARE = (
     "cancels",
 )
 _COLUMNS = (
+    "x_rests",
     *("s_execution", "s_name", "s_scope", "s_value", "d_execution", "d_name", "d_scope"),
     *("c_execution", "c_id", "c_attempt", "c_turn"),
     *("n_execution", "n_id", "n_run", "n_attempt", "n_waiting", "n_delay", "n_payload", "n_remote"),
@@ -112,6 +113,8 @@ class Writing:
         values["x_status"] = texts([change.status for change in changes])
         values["x_program"] = texts([change.program for change in changes])
         values["x_state"] = documents([change.state for change in changes])
+        if any(change.rests_until is not None for change in changes):
+            values["x_rests"] = numbers([change.rests_until for change in changes])
 
     def _events(self, values: dict[str, bytes | None]) -> None:
         rows = [row for change in self._changes for row in change.events]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from noetl.adapters.postgres.executions.views import PostgresLooking
-from noetl.adapters.postgres.literals import number, numbers, text, unname
+from noetl.adapters.postgres.literals import number, numbers, text, texts, unname
 from noetl.domain import codec
-from noetl.ports.executions.figures import Bucket, EndedWindow, FailureGroup, Looked
+from noetl.ports.executions.figures import Bucket, EndedWindow, FailureGroup, Looked, PathBucket
 
 
 class PostgresFigures(PostgresLooking):
@@ -21,6 +21,17 @@ class PostgresFigures(PostgresLooking):
             for at, completed, failed, cancelled, p50, p95 in rows
         ]
         return _looked(count, earliest), found
+
+    def ended_by_path(
+        self, window: EndedWindow, paths: Sequence[str], seconds: int
+    ) -> tuple[Looked, Sequence[PathBucket]]:
+        values = {**_looking(window), "paths": texts(paths), "seconds": number(seconds)}
+        head, *rows = self.database.run("ended_by_path", values)
+        found = [
+            PathBucket(_text(path), _float(at), _int(ended), _int(failed))
+            for path, at, ended, failed, _ in rows
+        ]
+        return _looked(head[2], head[4]), found
 
     def failure_groups(self, window: EndedWindow, limit: int) -> tuple[Looked, Sequence[FailureGroup]]:
         head, *rows = self.database.run("failure_groups", {**_ended(window), "limit": number(limit)})
@@ -43,12 +54,11 @@ class PostgresFigures(PostgresLooking):
 
 
 def _ended(window: EndedWindow) -> dict[str, bytes | None]:
-    return {
-        "since": number(window.since),
-        "until": number(window.until),
-        "most": number(window.most),
-        "path": None if window.path is None else text(window.path),
-    }
+    return {**_looking(window), "path": None if window.path is None else text(window.path)}
+
+
+def _looking(window: EndedWindow) -> dict[str, bytes | None]:
+    return {"since": number(window.since), "until": number(window.until), "most": number(window.most)}
 
 
 def _looked(count: bytes | None, earliest: bytes | None) -> Looked:

@@ -8,8 +8,9 @@ import msgspec
 
 from noetl.adapters.outstanding import Count, put_together
 from noetl.adapters.postgres.connection import Database, Row
+from noetl.adapters.postgres.executions import row_mappers
 from noetl.adapters.postgres.literals import number
-from noetl.ports.executions.inspection import Backlog, OpenCommand, Outstanding
+from noetl.ports.executions.inspection import Backlog, OpenCommand, OpenWork, Outstanding
 
 
 class PostgresInspection:
@@ -21,6 +22,9 @@ class PostgresInspection:
     def open_commands(self, execution_id: int, limit: int) -> Sequence[OpenCommand]:
         values: dict[str, bytes | None] = {"execution_id": number(execution_id), "limit": number(limit)}
         return [_open(row) for row in self._database.run("open_commands", values)]
+
+    def open_work(self, execution_id: int) -> OpenWork:
+        return row_mappers.open_work(self._database.run("open_work", {"execution_id": number(execution_id)}))
 
     def outstanding(self, limit: int = 10_000) -> Outstanding:
         """Two round trips."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
@@ -12,12 +13,15 @@ from noetl.domain.state import Status
 from noetl.ports.executions.execution_store import (
     Ending,
     ExecutionInfo,
+    ItemBand,
+    ItemBands,
     ItemWork,
     LoopProgress,
     LoopPulse,
     Pulse,
     StoredEvent,
 )
+from noetl.ports.executions.inspection import OpenWork
 
 _LOOP_PULSES = codec.decoder(list[LoopPulse])
 
@@ -39,16 +43,35 @@ def progress(row: Row) -> LoopProgress:
     )
 
 
+def open_work(rows: Iterable[Row]) -> OpenWork:
+    """Of ``open_work``."""
+    ((commands, timers, outbox, lost, oldest),) = rows
+    counts = {"commands": commands, "timers": timers, "outbox": outbox, "lost": lost}
+    return OpenWork({name: int(count or b"") for name, count in counts.items()}, float(oldest or b""))
+
+
 def item_work(row: Row) -> ItemWork:
     """Of ``item_work``."""
     run, rows, items, calls, ms = (column or b"0" for column in row)
     return ItemWork(int(run), int(rows), int(items), int(calls), float(ms))
 
 
+def item_bands(rows: Sequence[Row]) -> ItemBands | None:
+    """Of ``item_bands``."""
+    found = [[column or b"0" for column in row] for row in rows]
+    if not found:
+        return None
+    bands = [
+        ItemBand(int(band), int(done), int(failed), int(first)) for *_, band, done, failed, first in found
+    ]
+    low, high, *_ = found[0]
+    return ItemBands(float(low), float(high), bands)
+
+
 def info(row: Row) -> ExecutionInfo:
     """Of ``execution_info`` and the queries that list executions."""
     execution, path, name, status, program, version, started, ended, parent, state, ahead, *rest = row
-    playbook_version, principal, labels = rest
+    playbook_version, principal, labels, rested = rest
     return ExecutionInfo(
         execution_id=int(execution or b""),
         path=(path or b"").decode(),
@@ -64,6 +87,7 @@ def info(row: Row) -> ExecutionInfo:
         playbook_version=(playbook_version or b"").decode(),
         principal=(principal or b"").decode(),
         labels=labels_of(codec.decode(labels)) if labels else {},
+        rested=float(rested or b"0"),
     )
 
 

@@ -17,6 +17,7 @@ from noetl.ports.executions.execution_store import (
     NEWEST,
     PULSE_LOOPS,
     Ending,
+    ItemBands,
     ItemWork,
     Pulse,
     StoredEvent,
@@ -37,9 +38,9 @@ class PostgresLooking(PostgresLimits):
         return dict(map(row_mappers.pulse, self.database.run("pulses", values)))
 
     def open_work(self, execution_id: int) -> Mapping[str, int]:
-        (counts,) = self.database.run("open_work", {"execution_id": number(execution_id)})
-        names = ("commands", "timers", "outbox", "lost")
-        return {name: int(count or b"") for name, count in zip(names, counts, strict=True)}
+        return row_mappers.open_work(
+            self.database.run("open_work", {"execution_id": number(execution_id)})
+        ).counts
 
     def failed_items(
         self, execution_id: int, run: int, limit: int, *, after: int = -1
@@ -51,6 +52,10 @@ class PostgresLooking(PostgresLimits):
             "limit": number(limit),
         }
         return [row_mappers.event(row) for row in self.database.run("failed_items", values)]
+
+    def item_bands(self, execution_id: int, run: int, bands: int) -> ItemBands | None:
+        values = {"execution_id": number(execution_id), "run": number(run), "bands": number(bands)}
+        return row_mappers.item_bands(self.database.run("item_bands", values))
 
     def item_work(self, execution_id: int, limit: int) -> Sequence[ItemWork]:
         values = {

@@ -131,3 +131,10 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT COALESCE(s.error ->> 'code', s.error ->> 'kind', 'unknown')
     FROM (SELECT regexp_replace(p_state::text, '\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})', '\\ufffd', 'g')::json -> 'error' AS error) s
 $$;
+
+-- Seconds that an execution has rested so far (domain/state.py: rest_until).
+CREATE OR REPLACE FUNCTION noetl.rested(e noetl.execution) RETURNS FLOAT8
+LANGUAGE sql STABLE AS $$
+    SELECT e.rested + CASE WHEN e.rests_since IS NULL THEN 0
+                      ELSE greatest(0, extract(epoch FROM least(now(), e.rests_until) - e.rests_since)::float8) END
+$$;

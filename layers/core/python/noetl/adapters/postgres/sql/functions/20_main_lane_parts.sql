@@ -217,7 +217,7 @@ BEGIN
     ) SELECT array_agg(b.execution_id) INTO begun FROM begin b;
     IF begun IS NOT NULL THEN
         RETURN QUERY
-            UPDATE noetl.outbox o SET owner = p_owner
+            UPDATE noetl.outbox o SET owner = p_owner, since = now()
             WHERE o.execution_id = ANY(begun) AND starts_with(o.event_id, 'start') AND o.owner = 'held'
               AND NOT EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = o.execution_id AND u.command_id = '' AND u.queued)
             RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
@@ -259,7 +259,7 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;
     RETURN QUERY WITH freed AS (
-        UPDATE noetl.outbox o SET owner = p_owner
+        UPDATE noetl.outbox o SET owner = p_owner, since = now()
         FROM json_to_recordset(p_words) AS p (execution BIGINT, what TEXT)
         WHERE p.what = 'release' AND o.execution_id = p.execution AND o.owner = 'held'
         RETURNING o.*

@@ -9,7 +9,7 @@
 -- made here ('event': ends of loops, cancels), and, when some outbox row existed before, which did not ('partly', 'posted').
 CREATE OR REPLACE FUNCTION noetl.commit_changes(
     p_owner TEXT,
-    x_id BIGINT[], x_expected BIGINT[], x_status TEXT[], x_program TEXT[], x_state TEXT[],
+    x_id BIGINT[], x_expected BIGINT[], x_status TEXT[], x_program TEXT[], x_state TEXT[], x_rests FLOAT8[],
     e_execution BIGINT[], e_id TEXT[], e_lane BIGINT[], e_seq BIGINT[], e_type TEXT[], e_facts TEXT[], e_at FLOAT8[],
     s_execution BIGINT[], s_name TEXT[], s_scope TEXT[], s_value TEXT[],
     d_execution BIGINT[], d_name TEXT[], d_scope TEXT[],
@@ -36,10 +36,11 @@ BEGIN
         -- One that is new is written once, as this commit leaves it: no first version that the next statement replaces.
         WITH made AS (
             INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal, awaited_by,
-                                         version, status, program, state, ended_at)
+                                         version, status, program, state, ended_at, rests_since, rests_until)
             SELECT c.execution_id, c.path, c.name, c.playbook_version, c.parent, c.principal, c.awaited_by,
                    1, x_status[x.at], x_program[x.at], x_state[x.at]::json,
-                   CASE WHEN x_status[x.at] IN ('completed', 'failed', 'cancelled') THEN now() END
+                   CASE WHEN x_status[x.at] IN ('completed', 'failed', 'cancelled') THEN now() END,
+                   CASE WHEN x_rests[x.at] IS NOT NULL THEN now() END, to_timestamp(x_rests[x.at])
             FROM json_to_recordset(p_created) AS c (
                 execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, parent BIGINT, principal TEXT, awaited_by BIGINT)
             CROSS JOIN LATERAL (SELECT array_position(x_id, c.execution_id) AS at OFFSET 0) x
@@ -63,8 +64,10 @@ BEGIN
             playbook_version = CASE WHEN e.program IN ('', x.program) THEN e.playbook_version ELSE coalesce((
                 SELECT max(c.version)::text FROM noetl.catalog c
                 WHERE c.namespace = 'default' AND c.path = e.path AND c.program = x.program), e.playbook_version) END,
-            ended_at = CASE WHEN x.status IN ('completed', 'failed', 'cancelled') THEN coalesce(e.ended_at, now()) END
-        FROM unnest(x_id, x_expected, x_status, x_program, x_state) AS x (id, expected, status, program, state)
+            ended_at = CASE WHEN x.status IN ('completed', 'failed', 'cancelled') THEN coalesce(e.ended_at, now()) END,
+            rested = noetl.rested(e), rests_since = CASE WHEN x.rests IS NOT NULL THEN now() END, rests_until = to_timestamp(x.rests)
+        -- An array of rests without elements: none of them rests.
+        FROM unnest(x_id, x_expected, x_status, x_program, x_state, x_rests) AS x (id, expected, status, program, state, rests)
         WHERE e.execution_id = x.id AND e.version = x.expected AND e.leaving_at IS NULL
           -- Its parent was paused before it began: its Start waits.
           AND (e.version > 0 OR e.status <> 'paused' OR NOT EXISTS (

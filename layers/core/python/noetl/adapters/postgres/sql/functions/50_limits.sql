@@ -206,7 +206,7 @@ BEGIN
     LEFT JOIN noetl.loop l ON l.execution_id = c.execution_id AND l.run = c.run AND l.round = c.round
     ORDER BY c.priority DESC, c.id;
 
-    RETURN QUERY UPDATE noetl.outbox o SET owner = p_starts
+    RETURN QUERY UPDATE noetl.outbox o SET owner = p_starts, since = now()
         FROM unnest(g_execution, g_command) AS g (execution, command)
         WHERE g.command = '' AND o.execution_id = g.execution AND starts_with(o.event_id, 'start') AND o.owner = 'held'
         RETURNING 'event', o.execution_id, o.event_id, NULL::bigint[], o.payload::text, NULL, NULL;

@@ -52,17 +52,34 @@ ORDER BY version DESC LIMIT :limit::bigint;
 SELECT path, version, name, program, content, source_name, extract(epoch FROM created_at), rewritten FROM noetl.catalog
 WHERE program = :program ORDER BY source_name LIKE '/%' DESC, created_at DESC, path, version DESC LIMIT 1;
 
--- name: list_playbooks
--- Latest version of each path after a path, found by skipping from path to path.
-WITH RECURSIVE paths AS (
+-- part: paths
+-- Paths after a path, found by skipping from path to path; the last one is NULL.
     (SELECT path FROM noetl.catalog WHERE namespace = 'default' AND path > :after ORDER BY path LIMIT 1)
     UNION ALL
     SELECT (SELECT c.path FROM noetl.catalog c WHERE namespace = 'default' AND c.path > p.path
             ORDER BY c.path LIMIT 1)
     FROM paths p WHERE p.path IS NOT NULL
+
+-- name: list_playbooks
+-- Latest version of each path after a path.
+WITH RECURSIVE paths AS (
+    @paths
 )
 SELECT c.path, c.version, c.name, c.program, c.content, c.source_name, extract(epoch FROM c.created_at), c.rewritten
 FROM (SELECT path FROM paths WHERE path IS NOT NULL LIMIT :limit::bigint) p
 CROSS JOIN LATERAL (
     SELECT * FROM noetl.catalog c WHERE c.namespace = 'default' AND c.path = p.path ORDER BY c.version DESC LIMIT 1
 ) c;
+
+-- name: playbooks_calling
+-- Latest versions whose text may call playbooks, without it, those that have a path in it first. The work is that of one look at the
+-- latest text of each playbook.
+WITH RECURSIVE paths AS (
+    @paths
+)
+SELECT c.path, c.version, c.program FROM paths p
+CROSS JOIN LATERAL (
+    SELECT * FROM noetl.catalog c WHERE c.namespace = 'default' AND c.path = p.path ORDER BY c.version DESC LIMIT 1
+) c
+WHERE p.path IS NOT NULL AND (c.content LIKE '%playbook%' OR c.rewritten LIKE '%playbook%')
+ORDER BY position(:path IN c.content) = 0 AND position(:path IN c.rewritten) = 0, c.path LIMIT :limit::bigint;

@@ -45,7 +45,7 @@ WHERE NOT starts_with(r.event, 'start');
 -- name: commit_changes
 -- See sql/functions/30_commit_changes.sql.
 SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_changes(
-    :owner, :x_id, :x_expected, :x_status, :x_program, :x_state,
+    :owner, :x_id, :x_expected, :x_status, :x_program, :x_state, :x_rests,
     :e_execution, :e_id, :e_lane, :e_seq, :e_type, :e_facts, :e_at,
     :s_execution, :s_name, :s_scope, :s_value, :d_execution, :d_name, :d_scope,
     :c_execution, :c_id, :c_attempt, :c_turn,
@@ -57,7 +57,7 @@ SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_chan
 -- The same, and then what is rare: what it means to those who share keys (sql/functions/50_limits.sql), what it says of results (60_results.sql).
 WITH done AS MATERIALIZED (
     SELECT kind, execution_id, id, numbers, body, extra, loop FROM noetl.commit_changes(
-    :owner, :x_id, :x_expected, :x_status, :x_program, :x_state,
+    :owner, :x_id, :x_expected, :x_status, :x_program, :x_state, :x_rests,
     :e_execution, :e_id, :e_lane, :e_seq, :e_type, :e_facts, :e_at,
     :s_execution, :s_name, :s_scope, :s_value, :d_execution, :d_name, :d_scope,
     :c_execution, :c_id, :c_attempt, :c_turn,
@@ -89,10 +89,10 @@ WITH key AS (
            coalesce(to_timestamp(:starts_at::double precision), now()), :labels::text[]
     WHERE EXISTS (SELECT FROM key)
        OR (:key::text = '' AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = :execution_id::bigint))
-    RETURNING execution_id
+    RETURNING execution_id, started_at
 ), posted AS (
-    INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload)
-    SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json FROM fresh f
+    INSERT INTO noetl.outbox (execution_id, event_id, source, owner, payload, since)
+    SELECT f.execution_id, :event_id, f.execution_id, :owner, :payload::json, f.started_at FROM fresh f
 ), holds AS (
     INSERT INTO noetl.result_hold (execution_id, held_id)
     SELECT f.execution_id, h FROM fresh f CROSS JOIN unnest(:held::bigint[]) h ON CONFLICT DO NOTHING
@@ -198,14 +198,14 @@ SELECT coalesce(noetl.root_of(:one::bigint) = noetl.root_of(:other::bigint), fal
 
 -- name: execution_info
 SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state, version = 0 AND started_at > now(), playbook_version, principal, array_to_json(labels)
+       parent_execution_id, state, version = 0 AND started_at > now(), playbook_version, principal, array_to_json(labels), noetl.rested(execution)
 FROM noetl.execution WHERE execution_id = :execution_id;
 
 -- name: endings
 -- Executions and, of those that completed, the facts of the last row of their history, with what the steps left that it names. The names
 -- of steps are identifiers, which stand in the text of a document as they are: nothing has to be looked up inside it.
 SELECT e.execution_id, e.path, e.name, e.status, e.program, e.version, extract(epoch FROM e.started_at), extract(epoch FROM e.ended_at),
-       e.parent_execution_id, e.state, e.version = 0 AND e.started_at > now(), e.playbook_version, e.principal, array_to_json(e.labels),
+       e.parent_execution_id, e.state, e.version = 0 AND e.started_at > now(), e.playbook_version, e.principal, array_to_json(e.labels), noetl.rested(e),
        r.facts, r.slots
 FROM unnest(:execution_ids::bigint[]) AS asked (id)
 JOIN noetl.execution e ON e.execution_id = asked.id
@@ -255,7 +255,7 @@ namespace = 'default' AND (:status = '' OR status = :status) AND (:path::text IS
 
 -- part: listed_columns
 execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state, version = 0 AND started_at > now(), playbook_version, principal, array_to_json(labels)
+       parent_execution_id, state, version = 0 AND started_at > now(), playbook_version, principal, array_to_json(labels), noetl.rested(execution)
 
 -- name: list_executions
 -- Newest first.
@@ -305,7 +305,8 @@ SELECT status, count(*) FROM (SELECT status FROM noetl.execution ORDER BY execut
 
 -- name: open_work
 -- Commands are counted in one scan: a second one by their owner would read those of every execution.
-SELECT c.commands, (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id),
-       (SELECT count(*) FROM noetl.outbox WHERE execution_id = :execution_id), c.lost
-FROM (SELECT count(*) AS commands, count(*) FILTER (WHERE lost > 0 AND lost_turn = turn AND NOT waiting) AS lost
+SELECT c.commands, (SELECT count(*) FROM noetl.timer WHERE execution_id = :execution_id), o.events, c.lost, o.oldest
+FROM (SELECT count(*) AS events, coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(since)), 0) AS oldest
+      FROM noetl.outbox WHERE execution_id = :execution_id) o,
+     (SELECT count(*) AS commands, count(*) FILTER (WHERE lost > 0 AND lost_turn = turn AND NOT waiting) AS lost
       FROM noetl.command WHERE execution_id = :execution_id) c;

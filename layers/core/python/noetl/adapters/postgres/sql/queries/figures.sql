@@ -24,6 +24,22 @@ SELECT at, count(*) FILTER (WHERE status = 'completed'), count(*) FILTER (WHERE 
 FROM fitting GROUP BY at
 ORDER BY at;
 
+-- name: ended_by_path
+-- The first row says how many were looked at, and the earliest end among them.
+WITH looked AS MATERIALIZED (
+    @ended
+), fitting AS (
+    SELECT path, floor(extract(epoch FROM ended_at) / :seconds::float8) * :seconds::float8 AS at, status
+    FROM looked WHERE path = ANY (:paths::text[])
+)
+SELECT path, at, ended, failed, earliest FROM (
+    SELECT '' AS path, -1 AS at, count(*) AS ended, 0 AS failed, COALESCE(min(extract(epoch FROM ended_at)), -1) AS earliest
+    FROM looked
+    UNION ALL
+    SELECT path, at, count(*), count(*) FILTER (WHERE status = 'failed'), 0 FROM fitting GROUP BY path, at
+) g
+ORDER BY path COLLATE "C", at;
+
 -- name: failure_groups
 -- The first row says how many were looked at, and the earliest end among them. Only states of failures are read.
 WITH looked AS MATERIALIZED (

@@ -81,3 +81,20 @@ FROM (
     ) t
 ) items
 GROUP BY lane ORDER BY lane;
+
+-- name: item_bands
+-- How many items of a loop ended in each of so many equal spans between the first end and the last one: done, failed, and the place that is
+-- first in it. A row of a turn after which its item continues has one colon more.
+WITH ends AS MATERIALIZED (
+    SELECT seq, at, type = 'call.error' AS failed FROM noetl.event
+    WHERE execution_id = :execution_id AND lane = :run::bigint AND lane <> 0
+      AND event_id LIKE 'item:%' AND event_id NOT LIKE 'item:%:%:%:%'
+), span AS MATERIALIZED (  -- or the planner, which expects few rows, may add all of them up again for each of them
+    SELECT extract(epoch FROM min(at))::float8 AS low, extract(epoch FROM max(at))::float8 AS high FROM ends
+)
+SELECT s.low, s.high, b.band, count(*) FILTER (WHERE NOT e.failed), count(*) FILTER (WHERE e.failed), min(e.seq)
+FROM ends e CROSS JOIN span s
+CROSS JOIN LATERAL (SELECT CASE WHEN s.high > s.low
+    THEN least(:bands::integer - 1, floor((extract(epoch FROM e.at)::float8 - s.low) / (s.high - s.low) * :bands::integer)::integer)
+    ELSE 0 END AS band) b
+GROUP BY s.low, s.high, b.band ORDER BY b.band;

@@ -18,20 +18,34 @@ RETURNING s.name;
 -- name: schedule
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
+    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
+     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
 FROM noetl.schedule WHERE namespace = 'default' AND name = :name;
 
 -- name: list_schedules
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
+    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
+     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
 FROM noetl.schedule WHERE namespace = 'default' AND name > :after ORDER BY name LIMIT :limit::bigint;
+
+-- name: schedules_of_path
+SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
+    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
+    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
+     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
+FROM noetl.schedule WHERE namespace = 'default' AND path = :path ORDER BY name LIMIT :limit::bigint;
 
 -- name: due_schedules
 -- Longest overdue first.
 SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
+    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
+     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
 FROM noetl.schedule
 WHERE enabled AND NOT paused AND next_at <= to_timestamp(:now::double precision)
 ORDER BY next_at, name LIMIT :limit::bigint;
@@ -43,15 +57,22 @@ WITH kept AS (
     SELECT s.name, to_timestamp(:at::double precision), :execution_id::bigint FROM noetl.schedule s
     WHERE s.namespace = 'default' AND s.name = :name AND :execution_id::bigint IS NOT NULL
     ON CONFLICT DO NOTHING
+), settled AS (
+    UPDATE noetl.schedule SET next_at = to_timestamp(:next_at::double precision), last_at = to_timestamp(:at::double precision),
+        last_execution = :execution_id::bigint, last_error = :error,
+        latest_execution = coalesce(:execution_id::bigint, latest_execution),
+        skipped_at = coalesce(to_timestamp(:skipped_at::double precision), skipped_at),
+        skipped_reason = coalesce(:skipped_reason, skipped_reason)
+    WHERE namespace = 'default' AND name = :name AND anchor_at = to_timestamp(:anchor::double precision)
+      AND (last_at IS NULL OR last_at < to_timestamp(:at::double precision))
+    RETURNING name
+), skipped AS (
+    INSERT INTO noetl.schedule_skip (name, cause, at, reason)
+    SELECT s.name, k.cause, to_timestamp(k.at), k.reason
+    FROM settled s CROSS JOIN unnest(:causes::text[], :moments::double precision[], :reasons::text[]) AS k (cause, at, reason)
+    ON CONFLICT (namespace, name, cause) DO UPDATE SET at = excluded.at, reason = excluded.reason
 )
-UPDATE noetl.schedule SET next_at = to_timestamp(:next_at::double precision), last_at = to_timestamp(:at::double precision),
-    last_execution = :execution_id::bigint, last_error = :error,
-    latest_execution = coalesce(:execution_id::bigint, latest_execution),
-    skipped_at = coalesce(to_timestamp(:skipped_at::double precision), skipped_at),
-    skipped_reason = coalesce(:skipped_reason, skipped_reason)
-WHERE namespace = 'default' AND name = :name AND anchor_at = to_timestamp(:anchor::double precision)
-  AND (last_at IS NULL OR last_at < to_timestamp(:at::double precision))
-RETURNING name;
+SELECT name FROM settled;
 
 -- name: pass_over_moment
 -- Only while the timing and the next time are those that were read.
@@ -77,7 +98,9 @@ UPDATE noetl.schedule SET paused = :paused::boolean, next_at = to_timestamp(:nex
 WHERE namespace = 'default' AND name = :name
 RETURNING name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
     extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason;
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
+    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
+     WHERE k.namespace = schedule.namespace AND k.name = schedule.name);
 
 -- name: delete_schedule
 DELETE FROM noetl.schedule WHERE namespace = 'default' AND name = :name RETURNING name;

@@ -23,6 +23,12 @@ FROM noetl.trigger
 WHERE namespace = 'default' AND name > :after AND (:kind::text = '' OR (kind = :kind::text AND enabled))
 ORDER BY name LIMIT :limit::bigint;
 
+-- name: triggers_of_path
+SELECT name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
+    extract(epoch FROM last_at), last_execution, last_error, fired, failed
+FROM noetl.trigger WHERE namespace = 'default' AND path = :path
+ORDER BY name LIMIT :limit::bigint;
+
 -- name: triggers_of_queue
 SELECT name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
     extract(epoch FROM last_at), last_execution, last_error, fired, failed
