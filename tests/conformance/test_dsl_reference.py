@@ -80,6 +80,29 @@ def test_snippet_gives_its_result(snippet: Snippet, memory_backend, worker, tmp_
     assert seen.result == snippet.result
 
 
+def test_the_agent_calls_the_tools_that_the_model_names(memory_backend, worker, tmp_path: Path) -> None:
+    (snippet,) = [one for one in SNIPPETS if "name: tool_agent" in one.text]
+    (tmp_path / "playbook.yaml").write_text(snippet.text)
+    calls = [
+        {"id": "c1", "function": {"name": "add", "arguments": '{"a": 2, "b": 3}'}},
+        {"id": "c2", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}},
+    ]
+    messages = [{"role": "assistant", "tool_calls": calls}, {"role": "assistant", "content": "5, and cold"}]
+    usage = {"total_tokens": 100}
+    replies = [{"body": {"choices": [{"message": message}], "usage": usage}} for message in messages]
+
+    case = Case(snippet.place, tmp_path, {"expect": {}, "tools": {"start": replies}})
+    seen = play(case, memory_backend, worker)
+
+    assert (seen.status, seen.error, seen.result) == ("completed", None, {"answer": "5, and cold"})
+    results = [
+        {"role": "tool", "tool_call_id": "c1", "content": "5"},
+        {"role": "tool", "tool_call_id": "c2", "content": '{"city":"Oslo","celsius":4}'},
+    ]
+    assert seen.ctx["said"] == [messages[0], *results, messages[1]]
+    assert seen.ctx["cost"] == pytest.approx(0.002)
+
+
 def test_the_pages_show_enough() -> None:
     assert len(SNIPPETS) >= 30
     assert len(SHOWN) >= 20

@@ -43,8 +43,13 @@ class Published:
         self.address = address
 
     def __call__(self, *words: str) -> str:
+        done = self.run(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return re.sub(r"\x1b\[\d+m", "", done.stdout)
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", START, "--server-url", self.address, *words]
-        done = subprocess.run(
+        return subprocess.run(
             command,
             env=self.environment,
             cwd=self.environment["HOME"],
@@ -52,8 +57,6 @@ class Published:
             text=True,
             timeout=PATIENCE,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return re.sub(r"\x1b\[\d+m", "", done.stdout)
 
 
 @pytest.fixture
@@ -87,3 +90,20 @@ def test_its_commands_work(server, published):
     client.until(waiting, "cancelled")
     assert "FAILED" in published("status", waiting)
     assert '"valid": true' in published("db", "validate")
+
+
+@pytest.mark.parametrize(
+    ("words", "instead"),
+    [
+        (("query", "SELECT 1"), "/api/sql"),
+        (("ehdb", "query", "executions"), "/api/sql"),
+        (("ehdb", "query", "events", "1"), "/api/sql"),
+        (("auth", "login", "--auth0-token", "t", "--auth0-domain", "d"), "NOETL_SESSION_TOKEN"),
+        (("--gateway", "list", "Playbook"), "leave out --gateway"),
+    ],
+    ids=["query", "ehdb executions", "ehdb events", "login", "gateway"],
+)
+def test_a_declined_command_shows_what_to_use(published, words, instead):
+    done = published.run(*words)
+    shown = done.stdout + done.stderr
+    assert "route_declined" in shown and instead in shown

@@ -19,7 +19,7 @@ RESULTS: dict[str, Any] = {
     "fan_out": {"done": 37, "failed": [7, 20, 33], "sum": sum(n * n for n in range(40) if n % 13 != 7)},
     "nightly": {"rows": 42},
     "api": {"city": "Paris", "celsius": 14.0, "asked": 2},
-    "agent": {"answer": "it is 391", "requests": 2},
+    "agent": {"answer": "it is 391"},
     "saga": {"room": "rooms-1", "car": "cars-1", "payment": "payments-1"},
 }
 

@@ -132,7 +132,7 @@ workflow:
 
 
 def run(text: str, payload: dict[str, Any], database: str, home: Path) -> Any:
-    made = migrate_text(text, source_name="old.yaml", kinds=default_registry())
+    made = migrate_text(text, source_name="old.yaml", kinds=default_registry(), canonical=True)
     assert made.changed and made.runs, (made.refusals, made.problems)
     environment = {"NOETL_HTTP_ALLOW": "127.0.0.1"}
     with LocalRuntime(Settings.from_env(environment, home=home, database_url=database)) as runtime:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
+from pathlib import Path
 
 import pytest
 
+from noetl.api.published.declined import DECLINED
+from noetl.api.table import ROUTES
 from noetl.domain.sizes.table import BATCH_PLAYBOOKS
-from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
+from tests.unit.api.ground import FAILING, GATED, HELLO, Ground, Reply, request
 
 CALLER = """\
 apiVersion: noetl.io/v2
@@ -178,3 +182,33 @@ def test_all_variables_of_an_execution_are_removed(ground):
     assert (gone["deleted_count"], sorted(gone["var_names"])) == (2, ["a", "b"])
     ground.settle()
     assert ground.ask("GET", f"/api/vars/{waiting}").json["count"] == 0
+
+
+ASKED = (
+    ("POST", "/api/postgres/execute", {"query": "SELECT 1", "schema": "noetl"}),
+    ("GET", "/api/ehdb/executions", None),
+    ("GET", "/api/ehdb/executions/1", None),
+    ("GET", "/api/ehdb/executions/1/events", None),
+    ("GET", "/api/ehdb/tiers/eventlog", None),
+    ("POST", "/api/auth/login", {"auth0_domain": "a", "auth0_token": "b", "session_duration_hours": 8}),
+    ("POST", "/noetl/catalog/list", {"resource_type": "Playbook"}),
+    ("POST", "/noetl/postgres/execute", {"query": "SELECT 1", "schema": "noetl"}),
+)
+"""What its other commands ask for: query, ehdb query, provider orphans, auth login, and any of them with --gateway."""
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ASKED, ids=[path for _, path, _ in ASKED])
+def test_what_is_declined_says_so(ground, method, path, body):
+    answer = Reply(ground.resolve(request(method, path, body), None))
+    shown = answer.json
+    assert (answer.status, shown["code"]) == (404, "route_declined")
+    assert path in shown["detail"] and shown["hint"]
+
+
+def test_every_declined_route_is_documented_and_has_another_one():
+    page = (Path(__file__).parents[3] / "docs/api.md").read_text()
+    rows = re.findall(r"^\| `(/\S+?)\*?` \| (.+) \| (.+) \|$", page, re.MULTILINE)
+    assert [path for path, _, _ in rows] == [one.path for one in DECLINED]
+    for one in DECLINED:
+        assert not [route for route in ROUTES if route.path.startswith(one.path)]
+        assert any(path.startswith(one.path) for _, path, _ in ASKED)

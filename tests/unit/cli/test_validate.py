@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 GOOD = "workflow:\n  - step: start\n    tool: { kind: double, input: { n: 1 } }\n"
-WARNS = "workflow:\n  - step: first\n    tool: { kind: double, input: { n: 1 } }\n"
+WARNS = (
+    "workflow:\n  - step: first\n    tool: { kind: double, input: { n: 1 } }\n"
+    '    next: { arcs: [{ step: first, when: "{{ first.n > 5 }}" }] }\n'
+)
 OLD = "workflow:\n  - step: start\n    tool: { kind: double, args: { n: 1 } }\n"
 BAD = "workflow:\n  - step: start\n    tool: { kind: duble }\n"
 
@@ -100,4 +103,4 @@ def test_a_state_machine_is_one_error(noetl, tmp_path):
     )
     ran = noetl("validate", "rest.json")
     assert (ran.code, ran.out.splitlines()[-1]) == (2, "1 error")
-    assert "state machine of AWS Step Functions" in ran.out and "docs/migrating.md" in ran.out
+    assert "state machine of AWS Step Functions" in ran.out and "docs/other-systems.md" in ran.out

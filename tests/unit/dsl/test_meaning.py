@@ -65,7 +65,47 @@ def warnings(compiled, body):
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
-        pytest.param("workflow:\n  - step: first\n", [("entry-first-step", 5, 5)], id="no start"),
+        pytest.param(
+            "workbook:\n  greet: { kind: noop, input: { text: '{{ input.who }}' } }\nworkflow:\n"
+            "  - { step: start, tool: { kind: workbook, name: greet, input: { who: Ada } } }\n",
+            [("unset-argument", 5, 43)],
+            id="a workbook task's own input",
+        ),
+        pytest.param(
+            "workload: { how: greet }\nworkbook:\n  greet: { kind: noop, input: { text: '{{ input.who }}' } }\nworkflow:\n"
+            "  - { step: start, tool: { kind: workbook, name: '{{ workload.how }}', input: { who: Ada } } }\n",
+            [("unset-argument", 6, 43)],
+            id="the own input of a workbook task that is chosen",
+        ),
+        pytest.param(
+            "workload: { how: tell }\nworkbook:\n"
+            "  tell: { kind: http, url: 'http://a.test/{{ input.who }}', input: { n: '{{ args.n }}' } }\nworkflow:\n"
+            "  - { step: start, input: { n: 1 }, tool: { kind: workbook, name: '{{ workload.how }}', input: { who: Ada } } }\n",
+            [],
+            id="what a workbook task may read",
+        ),
+        pytest.param("workflow:\n  - step: first\n    next: last\n  - step: last\n", [], id="no start"),
+        pytest.param(
+            "workflow:\n  - step: ask\n    next: { arcs: [{ step: act, when: '{{ execution_id }}' }] }\n"
+            "  - step: act\n    next: { arcs: [{ step: ask }] }\n",
+            [("entry-first-step", 5, 5)],
+            id="an arc leads back to the first step",
+        ),
+        pytest.param(
+            "workflow:\n  - step: poll\n    next: { arcs: [{ step: poll, when: '{{ execution_id }}' }] }\n",
+            [("entry-first-step", 5, 5)],
+            id="the first step leads to itself",
+        ),
+        pytest.param(
+            "executor: { spec: { on_error: { step: mend } } }\nworkflow:\n  - step: mend\n  - step: work\n",
+            [("entry-first-step", 6, 5), ("unreachable-step", 7, 5)],
+            id="the first step answers failures",
+        ),
+        pytest.param(
+            "workflow:\n  - step: load\n    next: { arcs: [{ step: start, when: '{{ execution_id }}' }] }\n  - step: start\n",
+            [("unreachable-step", 5, 5)],
+            id="start is not the first step",
+        ),
         pytest.param(
             "executor: { spec: { entry_step: first } }\nworkflow:\n  - step: first\n", [], id="entry_step"
         ),

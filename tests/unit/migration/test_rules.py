@@ -25,6 +25,7 @@ def migrated(path: Path, text: str | None = None) -> Migrated:
         source_name=path.name,
         kinds=default_registry(),
         read_file=files_of(path),
+        canonical=path.parent.name == "canonical-form",
     )
 
 
@@ -190,6 +191,53 @@ def test_a_rule_that_would_change_what_runs_is_left_out(monkeypatch: pytest.Monk
     made = migrate_text(text, source_name="kept.yaml", kinds=default_registry())
     assert made.proved and "kind: noop, input: { n: 1 }" in made.text
     assert {change.rule for change in made.changes} == {"spelling"}
+
+
+CANONICAL = CASES / "canonical-form" / "older-dialect.before.yaml"
+
+
+def test_a_step_that_stays_in_the_event_form_is_named_with_its_line() -> None:
+    made = migrated(CANONICAL)
+    (note,) = [one for one in made.notes if one.rule == "canonical-form"]
+    assert (note.line, note.safe) == (26, True) and "'odd'" in note.text and "before, after" in note.text
+    with pytest.raises(InvalidPlaybookError) as strict:
+        compile_playbook(made.text, kinds=default_registry(), strict=True)
+    assert {made.text.splitlines()[one.line - 1].strip() for one in strict.value.diagnostics} == {
+        "vars: { before: { z: 1 } }  # kept",
+        "next: end",
+    }
+
+
+def test_what_the_canonical_form_says_passes_strict() -> None:
+    kept = "    vars: { before: { z: 1 } } # kept\n    next: end\n"
+    made = migrated(CANONICAL, CANONICAL.read_text().replace(kept, ""))
+    compile_playbook(made.text, kinds=default_registry(), strict=True)
+
+
+def test_a_program_that_runs_keeps_its_form() -> None:
+    text = HEAD + "  - { step: start, tool: { kind: noop, args: { n: 1 } }, next: last }\n  - step: last\n"
+    made = migrate_text(text, source_name="runs.yaml", kinds=default_registry(), canonical=True)
+    assert made.proved and "next: last" in made.text and "input: { n: 1 }" in made.text
+
+
+def test_a_step_whose_canonical_form_is_refused_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    from noetl.formatting.nodes import Text
+    from noetl.formatting.steps import Converter
+
+    right = Converter.convert
+
+    def wrong(self, entry):
+        step = right(self, entry)
+        if step.get("step").value == "load":
+            step.put("tool", Text("whale"))
+        return step
+
+    monkeypatch.setattr(Converter, "convert", wrong)
+    made = migrated(CANONICAL)
+    assert made.runs and "sink: { tool: { kind: postgres" in made.text
+    assert "arcs: [{ step: load }]" in made.text
+    noted = {one.line: one.text for one in made.notes if one.rule == "canonical-form"}
+    assert set(noted) == {22, 26} and "the compiler refuses its canonical form" in noted[22]
 
 
 def test_what_is_behind_an_anchor_is_rewritten_once() -> None:

@@ -16,7 +16,7 @@ from noetl.runtime.program_cache import ProgramCache, local_cache
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: kept, path: kept }\n"
 TEXT = (
     HEAD
-    + 'workflow:\n  - step: first\n    tool: { kind: noop, args: { n: "{{ workload.n | default(1) }}" } }\n'
+    + 'workflow:\n  - step: first\n    tool: { kind: noop, args: { n: "{{ workload.n | default(1) }}" } }\n  - step: never\n'
 )
 
 

@@ -211,6 +211,28 @@ def test_parameters_of_a_replaced_call_are_checked(play):
     assert ran.findings("a") == []
 
 
+DURATIONS = """\
+defaults:
+  tools: { fetch: [{ default: { body: {}, delay: 90s } }] }
+cases:
+  - { name: a default, expect: { elapsed: 1m30s } }
+  - { name: the next reply, tools: { fetch: [{ body: {}, delay: 2h }] }, expect: { elapsed: 2h } }
+  - { name: a choice, tools: { fetch: [{ when: { url: 'https://a.test' }, replies: [{ body: {}, delay: 500ms }] }] }, expect: { elapsed: 0.5 } }
+  - name: a moment
+    tools: { fetch: { body: {}, delay: 6h } }
+    happenings: [{ at: 5h, cancel: enough }]
+    expect: { status: cancelled, elapsed: 5h }
+"""
+
+
+def test_durations_are_written_as_in_playbooks(play):
+    ran = play(
+        "workflow:\n  - { step: fetch, tool: { kind: http, url: 'https://a.test', spec: { timeout: 1d } } }\n",
+        DURATIONS,
+    )
+    assert (len(ran), ran.wrong) == (4, {})
+
+
 def test_time_of_calls(play):
     playbook = """
 workflow:

@@ -48,7 +48,8 @@ WRONG = {
     "cases: [{ name: a, expect: { calls: { start/fetsh: 1 } } }]": (1, 39, "unknown-step", "'start/fetch'"),
     "cases: [{ name: a, expect: { calls: { start: many } } }]": (1, 46, "wrong-type", "write a number"),
     "cases: [{ name: a, expect: { calls: { end: 1 } } }]": (1, 39, "no-call", "`runs`"),
-    "cases: [{ name: a, expect: { elapsed: 1h } }]": (1, 39, "wrong-type", "write 30"),
+    "cases: [{ name: a, expect: { elapsed: 1 hour } }]": (1, 39, "wrong-type", "write 30s"),
+    "cases: [{ name: a, happenings: [{ at: -1, cancel: no }] }]": (1, 39, "wrong-type", "write 30s"),
     "cases: [{ name: a, tools: { fetsh: { body: 1 } } }]": (1, 29, "unknown-step", "did you mean 'fetch'?"),
     "cases: [{ name: a, tools: { 'fetch[x]': { body: 1 } } }]": (
         1,

@@ -197,7 +197,7 @@ def test_validate_reports_all_files(noetl, write, tmp_path):
 
 
 def test_strict_refuses_warnings(noetl, write):
-    name = write("entry.yaml", "workflow:\n  - step: first\n    tool: { kind: noop }\n")
+    name = write("entry.yaml", "workflow:\n  - { step: start, tool: { kind: noop } }\n  - step: never\n")
     relaxed, strict = noetl("validate", name), noetl("validate", name, "--strict")
     assert (relaxed.code, strict.code) == (0, 2)
     assert "1 warning" in relaxed.out

@@ -353,7 +353,7 @@ def migrate(
       noetl migrate --check .              # in CI
 
     Comments and the order of keys stay. A file that would not run afterwards is left as it is, with the lines that no rule rewrites, and
-    the exit code is 2. A playbook that compiles already keeps its program.
+    the exit code is 2. A playbook that compiles already keeps its program; any other ends in the canonical form.
     """
     from noetl.cli.commands.rewriting import migrate as migrating
 

@@ -72,7 +72,7 @@ def refuse_other_documents(root: Mapping, diagnostics: Diagnostics) -> None:
             "other-document",
             "this is a state machine of AWS Step Functions, not a playbook",
             root.key_pos("StartAt"),
-            hint="write its states as steps: docs/migrating.md#from-other-systems compares the two languages",
+            hint="write its states as steps: docs/other-systems.md compares the two languages",
         )
     elif root.has("cases") and not root.has("kind"):
         diagnostics.error(

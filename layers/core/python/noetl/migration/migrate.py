@@ -64,11 +64,17 @@ def no_file(path: str) -> str | None:
 
 
 def migrate_text(
-    text: str, *, source_name: str, kinds: KindLookup, read_file: Callable[[str], str | None] = no_file
+    text: str,
+    *,
+    source_name: str,
+    kinds: KindLookup,
+    read_file: Callable[[str], str | None] = no_file,
+    canonical: bool = False,
 ) -> Migrated:
     """Rewrite a playbook. Raises InvalidPlaybookError for text that is no YAML mapping.
 
-    ``read_file``: reads the text of a file that the playbook names, or None.
+    ``read_file``: reads the text of a file that the playbook names, or None. ``canonical``: a playbook that does not compile as it is ends
+    in the canonical form.
 
     Of a playbook that compiles as it is, a rule that would change its program is left out, unless it repairs what can only fail.
     """
@@ -77,8 +83,10 @@ def migrate_text(
     left_out: set[str] = set()
     while True:
         attempt = _Attempt(Page(read(playbook, source_name), kinds, read_file), source_name, original)
-        wrong = attempt.run([rule for rule in RULES if rule.name not in left_out])
+        wrong = attempt.run([rule for rule in RULES if not rule.finishes and rule.name not in left_out])
         if wrong is None:
+            if canonical and not isinstance(original, Compiled):
+                attempt.finish([rule for rule in RULES if rule.finishes])
             made = attempt.result(playbook)
             return dataclasses.replace(made, original=text, text=made.text + files) if files else made
         left_out.add(wrong.name)
@@ -115,6 +123,12 @@ class _Attempt:
             if self.written == start:
                 break
         return None
+
+    def finish(self, rules: list[Rule]) -> None:
+        """Apply the last rules to what runs now."""
+        if self.found and not self.page.refusals and isinstance(self.compiled(), Compiled):
+            for rule in rules:
+                self.apply(rule)
 
     def apply(self, rule: Rule) -> bool:
         document, self.page.rule = self.page.document, rule.name

@@ -17,3 +17,5 @@ class Rule:
     apply: Callable[[Page], None]
     repairs: bool = False
     """It changes programs that compile, where they can only fail or find nothing."""
+    finishes: bool = False
+    """It is applied once, after all others, where the original compiles to no program that has to stay."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
+from noetl.domain.durations import HINT, PATTERN, parse_duration
 from noetl.dsl.model.types import Strict, problem
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -16,15 +17,23 @@ Names = dict[str, Any]
 
 
 def _seconds(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1e10:
-        raise problem("wrong-type", f"seconds are a number from 0, not {value!r}", "write 30 or 0.5")
+    found = parse_duration(value) if isinstance(value, str) else value
+    if isinstance(found, bool) or not isinstance(found, (int, float)) or not 0 <= found < 1e10:
+        raise problem("wrong-type", f"a duration cannot be {value!r}", HINT)
     return value
 
 
 Seconds = Annotated[
-    float,
+    Any,
     PlainValidator(_seconds),
-    WithJsonSchema({"type": "number", "minimum": 0, "exclusiveMaximum": 1e10}),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0, "exclusiveMaximum": 1e10},
+                {"type": "string", "pattern": PATTERN},
+            ]
+        }
+    ),
 ]
 
 
@@ -169,7 +178,7 @@ def _moment(value: Any) -> Any:
     calls = value.get("calls") if isinstance(value, dict) and value.keys() == {"calls"} else None
     if value == "idle" or (isinstance(calls, int) and calls > 0 and calls is not True):
         return value
-    raise problem("wrong-value", f"{value!r} is no moment", "write at: 30, when: idle or when: {calls: 2}")
+    raise problem("wrong-value", f"{value!r} is no moment", "write at: 30s, when: idle or when: {calls: 2}")
 
 
 Moment = Annotated[
@@ -241,7 +250,7 @@ class OutsideEvent(Strict):
         written = self.model_fields_set
         if len(written & {"at", "when"}) != 1:
             raise problem(
-                "happening", "a happening has one moment", "write at: 30, when: idle or when: {calls: 2}"
+                "happening", "a happening has one moment", "write at: 30s, when: idle or when: {calls: 2}"
             )
         if len(written & {"patch", "token", "callback", "cancel", "pause", "resume", "redrive"}) != 1:
             raise problem(

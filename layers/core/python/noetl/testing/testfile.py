@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.domain.durations import seconds_of
 from noetl.domain.errors import NotFoundError
 from noetl.domain.patches.scope_patches import deep_merge
 from noetl.dsl.compiler import compile_cached
@@ -240,15 +241,28 @@ def _case(document: Mapping[str, Any], number: int, root: MappingTree) -> TestCa
         name=spec["name"],
         line=place_of(root, ["cases", number], at_key=False).line,
         payload=deep_merge(defaults.get("payload") or {}, spec.get("payload") or {}),
-        tools={**(defaults.get("tools") or {}), **own},
+        tools={key: _delayed(one) for key, one in {**(defaults.get("tools") or {}), **own}.items()},
         own=frozenset(own),
-        happenings=of("happenings", ()),
+        happenings=[_timed(one, "at") for one in of("happenings", ())],
         order=of("order", "forward"),
         now=epoch(of("now", START)),
         credentials={**(defaults.get("credentials") or {}), **(spec.get("credentials") or {})},
         unused_tools=of("unused_tools", False),
-        expect={**(defaults.get("expect") or {}), **(spec.get("expect") or {})},
+        expect=_timed({**(defaults.get("expect") or {}), **(spec.get("expect") or {})}, "elapsed"),
     )
+
+
+def _timed(block: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a block whose duration under ``key`` is in seconds."""
+    return {name: seconds_of(value) if name == key else value for name, value in block.items()}
+
+
+def _delayed(reply: Any) -> Any:
+    """Return an entry of ``tools`` with its delays in seconds."""
+    if isinstance(reply, list):
+        return [_delayed(one) for one in reply]
+    inner = {key: _delayed(reply[key]) for key in ("default", "replies") if key in reply}
+    return {**_timed(reply, "delay"), **inner}
 
 
 # --- what only playbook and test file together can tell -------------------------------------------

@@ -17,6 +17,7 @@ from noetl.api.http.queries import check_query
 from noetl.api.http.routing import Router
 from noetl.api.nouns.executions import escaped_size
 from noetl.api.nouns.state import healthy
+from noetl.api.published.declined import find_declined
 from noetl.api.table import ROUTES, Endpoint, Route
 from noetl.domain import codec
 from noetl.domain.callbacks import shown_path
@@ -91,7 +92,8 @@ def is_open(request: Request) -> bool:
 def _unknown_route(api: Api, request: Request) -> Answer:
     """Answer 404, or 405 where other methods would do.
 
-    OPTIONS is answered with them; there is nothing for pages of other sites (no CORS).
+    A declined route of the original server is answered with the reason. OPTIONS is answered with the methods; there is nothing for pages of
+    other sites (no CORS).
     """
     allowed = _allowed(request.path)
     if allowed and request.method == "OPTIONS":
@@ -102,6 +104,12 @@ def _unknown_route(api: Api, request: Request) -> Answer:
             f"{request.path[:200]} has no {request.method}",
             hint=f"it has {', '.join(allowed)}",
             details={"allow": allowed},
+        )
+    elif declined := find_declined(request.path):
+        error = NotFoundError(
+            f"{request.path[:200]} is declined: {declined.because}",
+            code="route_declined",
+            hint=declined.instead,
         )
     else:
         error = NotFoundError(

@@ -151,6 +151,8 @@ def _request_body(route: Route) -> dict[str, Any]:
     content: dict[str, Any] = {route.takes: {"schema": {} if route.any_body else _schema(route.body)}}
     if route.yaml:
         content["application/yaml"] = {"schema": {"type": "string"}}
+    if route.or_yaml:
+        content["application/yaml"] = dict(content[route.takes])
     required = route.takes == JSON and not (
         route.bodiless or _may_be_left_out(route)
     )  # no bytes are bytes, too

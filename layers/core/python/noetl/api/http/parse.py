@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -21,6 +22,7 @@ from noetl.api.http.exchange import Request
 from noetl.api.http.problems import BadRequestError, BodyTooLargeError, EncodingError, UnsupportedMediaError
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
+from noetl.domain.long_work import begin_long_work
 from noetl.domain.sizes.gate import check_text, check_value, exceeded, too_many_digits
 from noetl.domain.sizes.table import (
     BODY_BYTES,
@@ -35,6 +37,9 @@ from noetl.domain.sizes.table import (
 B = TypeVar("B", bound=msgspec.Struct)
 _JSON_KINDS = frozenset({"", "application/json", "application/x-www-form-urlencoded"})
 """The last is the default of curl and other clients for any body."""
+_YAML_KINDS = frozenset({"application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml"})
+_LONG_YAML = 16 * 1024
+"""Bytes of YAML that take long to read."""
 _SECONDS = re.compile(r"\d{1,11}(\.\d{1,9})?", re.ASCII)
 
 
@@ -293,6 +298,40 @@ def body(request: Request, deps: ApiDeps, shape: type[B]) -> B:
     data = sized_body(request, deps) or b"{}"
     _refuse_many_values(data)
     return _shaped(data, shape)
+
+
+def as_json(request: Request, deps: ApiDeps) -> Request:
+    """Return the request with its YAML body as JSON; another request as it is.
+
+    Raises BadRequestError(code="body_not_yaml") with the place, and as ``sized_body``.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in _YAML_KINDS:
+        return request
+    data = sized_body(request, deps)
+    if len(data) > _LONG_YAML:
+        begin_long_work()
+    return replace(request, body=_yaml_as_json(data, deps.max_body))
+
+
+def _yaml_as_json(data: bytes, most: int) -> bytes:
+    from noetl.dsl.diagnostics import Diagnostics  # loaded by the requests that are in YAML
+    from noetl.dsl.yaml_text.loader import load
+    from noetl.dsl.yaml_text.tree import written_size
+
+    diagnostics = Diagnostics()
+    root = load(data, diagnostics, ("a request", "send one mapping, such as path: sales/orders"))
+    if root is None or diagnostics.has_errors():
+        first = diagnostics.sorted()[0]
+        raise BadRequestError(
+            f"the body is not YAML that can be read: {first.message} (line {first.line}, column {first.column})",
+            code="body_not_yaml",
+            hint=first.hint,
+        )
+    if (found := written_size(root)) > most:
+        size = msgspec.structs.replace(BODY_BYTES, value=most)
+        raise too_large(size, found, "the body with its aliases", "write less, or fewer aliases")
+    return codec.encode(root.plain())
 
 
 def _shaped(data: bytes, shape: type[B]) -> B:

@@ -58,6 +58,8 @@ class Route:
     """Its scope does not suffice: the token of a command has to be shown; the endpoint looks at the token."""
     bodiless: bool = False
     """Its body may be left out."""
+    or_yaml: bool = False
+    """Its body may be in YAML instead, with the same fields."""
     for_commands: bool = False
     """A caller that shows the token of a command needs no scope; the endpoint checks the token."""
 

@@ -90,6 +90,7 @@ def _start(path: str, name: str) -> Route:
             ),
         ),
         body=bodies.StartBody,
+        or_yaml=True,
         keyed=True,
         refuses=(429,),
     )

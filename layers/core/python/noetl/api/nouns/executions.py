@@ -61,6 +61,7 @@ def start(deps: ApiDeps, request: Request) -> tuple[Answer, bool]:
     execution, to start now.
     """
     deps.pressure.check_start()
+    request = parse.as_json(request, deps)
     body = parse.body(request, deps, StartBody)
     payload = _payload(body)
     found = _find_playbook(deps, body)

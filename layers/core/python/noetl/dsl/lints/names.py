@@ -115,21 +115,23 @@ def _check_given(use: TemplateUse, lowering: Lowering) -> None:
     """Warn about an ``args.x`` that no arc passes and an ``iter.x`` that no rule sets."""
     names, frame = lowering.names, use.frame
     given = names.arguments(frame.step) | frame.names
-    open_ = frame.open or frame.step in names.args_open
+    in_workbook = use.scalar.pos in lowering.workbook_inputs
+    open_ = (frame.open and not (in_workbook and frame.chosen)) or frame.step in names.args_open
     iterator = names.iterators.get(frame.step)
     known = names.iter.get(frame.step, set()) | _ITER | ({iterator} if iterator else set())
     for scope, entry in sorted(use.analysis.entries):
         if scope in use.analysis.guarded:
             continue
         if scope in ("args", "input") and entry not in given and not open_:
-            hint = lowering.diagnostics.suggest(
-                entry, given, f"add `{entry}` to the `args` of an arc that leads to {frame.step!r}"
-            )
+            remedy = f"add `{entry}` to the `args` of an arc that leads to {frame.step!r}"
+            if in_workbook:
+                remedy = f"the call's own input is laid over this one: read `input.{entry}` in another key of the task"
             lowering.diagnostics.warning(
                 "unset-argument",
-                f"nothing passes step {frame.step!r} an argument {entry!r}",
+                f"nothing passes step {frame.step!r} an argument {entry!r}"
+                + (", which the input of a workbook task reads" if in_workbook else ""),
                 _at(use, scope),
-                hint=hint,
+                hint=lowering.diagnostics.suggest(entry, given, remedy),
             )
         elif scope == "iter" and entry not in known and frame.place.iteration:
             hint = lowering.diagnostics.suggest(

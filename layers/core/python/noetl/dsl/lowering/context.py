@@ -65,6 +65,8 @@ class Frame:
     """In a compensation: the step's own result is there, and any step may have run."""
     open: bool = False
     """Names may come from a computed ``input``: an unknown bare name is not an error."""
+    chosen: bool = False
+    """It is open only because the task is chosen at run time: the inputs of the call may be meant for another one."""
 
     def at(self, place: Place) -> Frame:
         return replace(self, place=place)
@@ -82,7 +84,16 @@ class Frame:
         return self.at(TOOL if self.place.iteration else BOUNDARY_TOOL)
 
     def knowing(self, names: Collection[str], *, open_: bool = False) -> Frame:
-        return replace(self, names=self.names | frozenset(names), open=self.open or open_)
+        return replace(
+            self,
+            names=self.names | frozenset(names),
+            open=self.open or open_,
+            chosen=self.chosen and not open_,
+        )
+
+    def choosing(self) -> Frame:
+        """Return this place for a task that is chosen at run time."""
+        return replace(self, open=True, chosen=not self.open)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +160,8 @@ class Lowering:
     names: Names = field(default_factory=Names)
     workbook: dict[str, Mapping] = field(default_factory=dict)
     workbook_used: set[str] = field(default_factory=set)
+    workbook_inputs: set[Pos] = field(default_factory=set)
+    """Places of the values in the inputs that tasks of the workbook have of their own."""
     arcs: int = 0
     templates: int = 0
     made: int = 0

@@ -65,7 +65,7 @@ def lower(lowering: Lowering, root: Mapping, *, source_name: str) -> Program:
         workload=lowering.node(root.get("workload") or Mapping({}, Pos()), start),
         input_schema=_plain(root.get("input")),
         keychain=_keychain(lowering, root.get("keychain")),
-        entry=_entry(lowering, executor, steps),
+        entry=_entry(executor, steps),
         final_step=text_of(final),
         no_next_is_error=_plain(executor.get("no_next_is_error")) is True,
         timeout=lowering.seconds(executor.get("timeout"), start),
@@ -197,21 +197,11 @@ def _keychain(lowering: Lowering, tree: Tree | None) -> tuple[KeychainEntry, ...
     return tuple(entries.values())
 
 
-def _entry(lowering: Lowering, executor: Mapping, steps: tuple[Step, ...]) -> str:
-    """Return ``executor.spec.entry_step``, else ``start``, else the first step.
-
-    The first step comes with a warning.
-    """
+def _entry(executor: Mapping, steps: tuple[Step, ...]) -> str:
+    """Return ``executor.spec.entry_step``, else ``start``, else the first step."""
     entry = text_of(executor.get("entry_step"))
     if entry is not None:
         return entry
     if any(step.name == "start" for step in steps):
         return "start"
-    first = steps[0]
-    lowering.diagnostics.warning(
-        "entry-first-step",
-        f"no step is called start: the execution begins at {first.name!r}, the first one",
-        first.pos,
-        hint=f"write executor: {{ spec: {{ entry_step: {first.name} }} }}, or rename it",
-    )
-    return first.name
+    return steps[0].name

@@ -191,7 +191,7 @@ def _chosen(
         lowering.diagnostics.error(
             "unknown-task", "there is no workbook to choose from", name.pos, hint="add a `workbook`"
         )
-    anyhow = frame.knowing((), open_=True)
+    anyhow = frame.choosing()
     choices = tuple(
         (known, lower_body(lowering, label, naming(body, known), anyhow, layers, labels=labels, retry=retry))
         for known in lowering.workbook

@@ -7,7 +7,17 @@ from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.context import Lowering, merge_trees
 from noetl.dsl.lowering.tasks import TASK_KEYS, without_empty
 from noetl.dsl.lowering.values import overlay_input, spelled
-from noetl.dsl.yaml_text.tree import Key, Mapping, Sequence, Tree, items_of, made_text, mapping_of, text_of
+from noetl.dsl.yaml_text.tree import (
+    Key,
+    Mapping,
+    Sequence,
+    Tree,
+    items_of,
+    made_text,
+    mapping_of,
+    scalars_in,
+    text_of,
+)
 
 _CALL_KEYS = TASK_KEYS | {"task"}
 
@@ -120,6 +130,7 @@ def _noop_call(body: Mapping) -> Mapping:
 
 def _merge(lowering: Lowering, tool: Mapping, call: Mapping) -> Mapping:
     below = spelled(lowering, tool, "input", "args", "with")
+    lowering.workbook_inputs.update(scalar.pos for scalar in scalars_in(below))
     above = spelled(lowering, call, "input", "args", "with")
     entries = {name: entry for name, entry in tool.entries.items() if name not in ("input", "args", "with")}
     combined = overlay_input(below, above)

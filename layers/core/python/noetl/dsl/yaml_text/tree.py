@@ -171,6 +171,27 @@ def items_of(tree: Tree | None) -> list[Tree]:
     return tree.items if isinstance(tree, Sequence) else []
 
 
+def scalars_in(tree: Tree | None) -> Iterator[Scalar]:
+    """Yield every scalar below ``tree``, itself included."""
+    if isinstance(tree, Scalar):
+        yield tree
+    elif isinstance(tree, Mapping):
+        for _, value in tree.items():
+            yield from scalars_in(value)
+    else:
+        for item in items_of(tree):
+            yield from scalars_in(item)
+
+
+def written_size(tree: Tree) -> int:
+    """Return about how many characters a tree takes when each alias is written out."""
+    if isinstance(tree, Mapping):
+        return sum(len(key.text) + written_size(value) for key, value in tree.items())
+    if isinstance(tree, Sequence):
+        return sum(map(written_size, tree.items))
+    return tree.end - tree.start
+
+
 def cut_by_comma(mapping: Mapping, name: str) -> bool:
     """Report whether an entry without a value follows a comma.
 

@@ -21,6 +21,7 @@ from noetl.migration.rules.reading import loop_results, payload, rows_list, spel
 from noetl.migration.rules.routing import case_targets, guard_text, next_conditions, next_payload, rule_else
 from noetl.migration.rules.steps import (
     bare_set,
+    canonical_form,
     http_result,
     set_list,
     step_calls,
@@ -119,6 +120,6 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_results, rows_list, spelling),
+    *(payload, steps_prefix, loop_results, rows_list, spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

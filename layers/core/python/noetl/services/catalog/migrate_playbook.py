@@ -20,7 +20,7 @@ def migrate_playbook(text: str, *, source_name: str) -> Migrated:
     from noetl.migration.migrate import migrate_text
 
     check_rewritten_size(text, "noetl migrate")
-    return migrate_text(text, source_name=source_name, kinds=default_registry())
+    return migrate_text(text, source_name=source_name, kinds=default_registry(), canonical=True)
 
 
 def check_rewritten_size(text: str, command: str) -> None:

@@ -98,7 +98,13 @@ def _migrated(text: str, name: str, path: Path | None) -> _Read:
     from noetl.migration.migrate import migrate_text
 
     try:
-        made = migrate_text(text, source_name=name, kinds=runtime_access.kinds(), read_file=files_of(path))
+        made = migrate_text(
+            text,
+            source_name=name,
+            kinds=runtime_access.kinds(),
+            read_file=files_of(path),
+            canonical=True,
+        )
     except InvalidPlaybookError as invalid:
         return _Read(name, path, None, invalid.diagnostics)
     return _Read(name, path, made)
