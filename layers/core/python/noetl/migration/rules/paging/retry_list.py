@@ -44,7 +44,7 @@ def apply(page: Page) -> None:
 
 
 def _by_outcome(retry: Map) -> Map | List:
-    """Return the entries that ``on_error`` and ``on_success`` are; ``retry`` itself without them."""
+    """Return ``on_error`` and ``on_success`` as entries; without them ``retry`` itself."""
     if not retry.entries or any(entry.key not in _OUTCOMES for entry in retry.entries):
         return retry
     items = []
