@@ -32,8 +32,9 @@ BY_FILE = (
     "tests/faults/test_command_line",
     "tests/unit/bench/test_cost",
     "tests/integration/ui/",
+    "tests/integration/store/test_history_sql",
 )
-"""Their tests share a Postgres of their own, or what takes seconds to compute."""
+"""Their tests share a Postgres of their own, the few places of queries over history, or what takes seconds to compute."""
 BY_FUNCTION = ("tests/unit/", "tests/architecture/")
 """Thousands of small tests: dealt out one by one, a process waits for each longer than it takes."""
 CASE = re.compile(r"tests/conformance/.*\[(?:memory-|postgres-)?([\w-]+/[\w-]+)\]$")

@@ -17,20 +17,21 @@ from noetl.domain.text.timestamps import Timestamp, rfc3339
 
 NUMBERS = {
     "active_seconds", "age", "cost", "covered", "duration_ms", "expires_in", "lease_seconds", "oldest", "oldest_wait", "per", "rate",
-    "seconds", "tool_ms",
+    "seconds", "span_ms", "tool_ms",
 }  # fmt: skip
 """Fields that are numbers with a fraction, and no moments: durations, ages, rates, shares, money."""
 OF_TIME = re.compile(r"(^|_)(at|since|until|time|times|timestamp|from|after|before)$")
 NO_TIMES = {
     ("ChangeView", "after"),
     ("ChangeView", "before"),
+    ("LoopBand", "after"),
     ("MomentAnswer", "at"),
     ("MomentAnswer", "since"),
     ("PlaybookChange", "after"),
     ("PlaybookChange", "before"),
     ("StepView", "cached_from"),
 }
-"""Numbers of facts, values before and after a change, and ids of executions."""
+"""Numbers of facts, values before and after a change, cursors, and ids of executions."""
 
 
 def shapes(shape: Any, seen: set[Any]) -> Iterator[type[msgspec.Struct]]:

@@ -113,7 +113,7 @@ def _strategy(kind: inspect.Type, depth: int = 0) -> st.SearchStrategy[Any]:
             return st.dictionaries(
                 _strategy(kind.key_type, inner), _strategy(kind.value_type, inner), max_size=few
             )
-        case inspect.StructType() | inspect.DataclassType():
+        case inspect.StructType() | inspect.DataclassType() | inspect.NamedTupleType():
             return st.deferred(lambda: _structs(kind, inner))
     raise AssertionError(f"teach this test about {kind}")
 
@@ -121,7 +121,9 @@ def _strategy(kind: inspect.Type, depth: int = 0) -> st.SearchStrategy[Any]:
 _MADE: dict[tuple[type, int], st.SearchStrategy[Any]] = {}
 
 
-def _structs(kind: inspect.StructType | inspect.DataclassType, depth: int) -> st.SearchStrategy[Any]:
+def _structs(
+    kind: inspect.StructType | inspect.DataclassType | inspect.NamedTupleType, depth: int
+) -> st.SearchStrategy[Any]:
     key = kind.cls, min(depth, 6)
     if key not in _MADE:
         fields = {}

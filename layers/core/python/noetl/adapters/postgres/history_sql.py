@@ -26,6 +26,8 @@ SECONDS = 10
 MOST_BYTES = 4 * 1024 * 1024
 Bound = Callable[[int], None]
 """Limits the memory of a server process, by its id."""
+_PLACE_SECONDS, _LOOK_SECONDS = 1.0, 0.05
+"""How long a query waits for a place, and how often it looks."""
 _GRACE = 1.0
 """Seconds that Postgres has to end a query by itself, before the connection is closed."""
 _CURSOR = "noetl_query"
@@ -167,25 +169,40 @@ def _declared(text: str, count: int) -> str:
 
 @contextmanager
 def _connected(address: str) -> Iterator[Connection]:
-    try:
-        connection = Connection.connect(
-            address, autocommit=True, prepare_threshold=None, connect_timeout=10, application_name="noetl sql"
-        )
-    except psycopg.OperationalError as error:
-        if "too many connections" in str(error):
-            raise OverloadedError(
-                "too many queries run at the same time",
-                code="too_many_queries",
-                hint="ask again when one of them has ended",
-                details={"retry_after": 2},
-            ) from error
-        raise InfrastructureError(
-            f"the role that reads history cannot sign in: {str(error).strip()}",
-            code="database_unreachable",
-            hint="docs/api/history.md says how the role is made",
-        ) from error
+    connection = _connection(address, time.monotonic() + _PLACE_SECONDS)
     with closing(connection):  # not the connection's own context, which would roll back what may still run
         yield connection
+
+
+def _connection(address: str, deadline: float) -> Connection:
+    """Sign in; wait until ``deadline`` (monotonic seconds) for one of the few places.
+
+    The process of a query that has ended keeps its place for a moment. Raises OverloadedError and InfrastructureError.
+    """
+    while True:
+        try:
+            return Connection.connect(
+                address,
+                autocommit=True,
+                prepare_threshold=None,
+                connect_timeout=10,
+                application_name="noetl sql",
+            )
+        except psycopg.OperationalError as error:
+            if "too many connections" not in str(error):
+                raise InfrastructureError(
+                    f"the role that reads history cannot sign in: {str(error).strip()}",
+                    code="database_unreachable",
+                    hint="docs/api/history.md says how the role is made",
+                ) from error
+            if time.monotonic() >= deadline:
+                raise OverloadedError(
+                    "too many queries run at the same time",
+                    code="too_many_queries",
+                    hint="ask again when one of them has ended",
+                    details={"retry_after": 2},
+                ) from error
+        time.sleep(_LOOK_SECONDS)
 
 
 def _rows(connection: _Timed, statement: str, text: str) -> Iterator[pq.abc.PGresult]:
