@@ -97,6 +97,18 @@ def case(*entries: str) -> str:
             HTTP + case(on("call.done", "{ result: { from: response.status_code } }")),
             'result: "{{ (output.data.status_code | default(output.http.status)) }}"',
         ),
+        (
+            HTTP + case(on("call.done", "{ collect: { from: response.data.rows.items, into: all } }")),
+            "{{ (output.data.data.rows | default(output.data.rows)).items }}",
+        ),
+        (
+            HTTP + case(on("call.done", '{ result: "{{ response.data | length }}" }')),
+            "{{ (output.data.data | default(output.data)) | length }}",
+        ),
+        (
+            HTTP + case(on("call.done", "{ result: \"{{ response.data.get('rows') }}\" }")),
+            "{{ (output.data.data | default(output.data)).get('rows') }}",
+        ),
     ],
 )
 def test_rewritten(step: str, shown: str) -> None:

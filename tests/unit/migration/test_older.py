@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from noetl.adapters.memory.catalog import MemoryCatalog
+from noetl.domain.text.version_text import join_version
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.dsl.nodes import Pos
@@ -191,3 +192,15 @@ def test_settings_of_all_steps_are_kept():
     assert rewritten and done.program.budget is not None
     tasks = [task for step in done.program.steps if step.body is not None for task in step.body.tasks]
     assert len(tasks) == 3 and all(task.timeout is not None for task in tasks)
+
+
+def test_an_older_playbook_has_modules_beside_it() -> None:
+    text = join_version(
+        OLD.replace("kind: Playbook\n", "kind: Playbook\nmodules: [beds.py]\n"), {"beds.py": "ROWS = 2\n"}, {}
+    )
+    done, rewritten = compile_any(text, source_name="old.yaml", kinds=KINDS)
+    assert list(done.program.modules.values()) == ["ROWS = 2\n"]
+    again, _ = compile_any(text, source_name="old.yaml", kinds=KINDS, rewritten=rewritten)
+    assert again.program == done.program
+    assert "older-dialect" in {one.code for one in done.diagnostics}
+    assert done.program.steps[0].pos.line == 7

@@ -1,9 +1,10 @@
-"""Code that takes the result of SQL for a list of its rows."""
+"""Code that takes the result of SQL for a list, or that of a loop for a mapping."""
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 
 from noetl.dsl.python_source import parse_python
 
@@ -11,12 +12,62 @@ SQL_KINDS = frozenset({"postgres", "duckdb", "snowflake"})
 NO_ROWS = ("table", "copy", "result", "save")
 """Parameters with which the result of SQL is another one."""
 _WHOLE = re.compile(r"(\w+)(?:\.data)?(\s*\|\s*default\(.*\))?")
+_LOOP = re.compile(r"(\w+)(?:\s*\|\s*default\(([^(),]+)\))?")
+_OF_LOOP = ("results", "stats")
+_SHOWS = ("isinstance", "print", "str", "repr", "type", "bool")
+"""Functions for which it makes no difference whether a value is a list."""
 
 
 def whole_result(expression: str) -> tuple[str, str] | None:
     """Return the name whose whole result it is, and the expression of its rows."""
     found = _WHOLE.fullmatch(expression.strip())
     return (found[1], f"{found[1]}.rows{found[2] or ''}") if found else None
+
+
+def loop_summary(expression: str) -> tuple[str, str] | None:
+    """Return the loop whose result it is, and a mapping with ``results`` and ``stats``."""
+    found = _LOOP.fullmatch(expression.strip())
+    if found is None:
+        return None
+    name, other = found[1], found[2]
+    summary = f"{{'results': {name}, 'stats': {name}.stats}}"
+    return name, f"{summary} if {name} is defined else {other}" if other else summary
+
+
+def takes_for_summary(code: str, names: set[str]) -> set[str]:
+    """Return the entries of the input of which ``code`` reads ``results`` or ``stats``.
+
+    Those that it takes for a list, too, are left out.
+    """
+    tree = _tree(code)
+    known = _known(tree, names, _values_of)
+    read = {owner for node in ast.walk(tree) for owner in _owners(node)}
+    lists = _uses(tree)[0] | {word for node in ast.walk(tree) for word in _items_of(node)}
+    return {name for name, words in known.items() if words & read and not words & lists}
+
+
+def _values_of(value: ast.expr) -> set[str]:
+    """Return the names whose value as a whole ``value`` may be."""
+    parts = (value.body, value.orelse) if isinstance(value, ast.IfExp) else (value,)
+    return {part.id if isinstance(part, ast.Name) else _entry(part) for part in parts} - {""}
+
+
+def _owners(node: ast.AST) -> set[str]:
+    """Return the names whose ``results`` or ``stats`` it reads."""
+    owner, key = _keyed(node)
+    return _values_of(owner) if owner is not None and key in _OF_LOOP else set()
+
+
+def _items_of(node: ast.AST) -> set[str]:
+    """Return the names whose items it reads, or that it hands to a function."""
+    values: list[ast.expr] = []
+    if isinstance(node, ast.For | ast.comprehension):
+        values = [node.iter]
+    elif isinstance(node, ast.Call) and not (isinstance(node.func, ast.Name) and node.func.id in _SHOWS):
+        values = node.args
+    elif isinstance(node, ast.Subscript) and _keyed(node)[1] is None:
+        values = [node.value]
+    return {name for value in values for name in _values_of(value)}
 
 
 def takes_for_list(code: str, names: set[str]) -> set[str]:
@@ -26,18 +77,29 @@ def takes_for_list(code: str, names: set[str]) -> set[str]:
 
     Code that puts the value into a list by itself knows other shapes, too.
     """
+    tree = _tree(code)
+    known = _known(tree, names, _entries_read)
+    lists, others = _uses(tree)
+    return {name for name, words in known.items() if words & lists and not words & others}
+
+
+def _tree(code: str) -> ast.AST:
+    """Return the tree of the code; an empty one of code that cannot be read."""
     try:
-        tree = parse_python(code)
+        return parse_python(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
+        return ast.Module([], [])
+
+
+def _known(tree: ast.AST, names: set[str], read: Callable[[ast.expr], set[str]]) -> dict[str, set[str]]:
+    """Return the variables that hold each of ``names``; ``read`` names what a value is."""
     known = {name: {name} for name in names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
             targets = {target.id for target in node.targets if isinstance(target, ast.Name)}
-            for name in names & _entries_read(node.value):
+            for name in names & read(node.value):
                 known[name] |= targets
-    lists, others = _uses(tree)
-    return {name for name, words in known.items() if words & lists and not words & others}
+    return known
 
 
 def _entries_read(value: ast.expr) -> set[str]:
@@ -47,15 +109,19 @@ def _entries_read(value: ast.expr) -> set[str]:
 
 
 def _entry(node: ast.expr) -> str:
+    owner, key = _keyed(node)
+    return key if key and isinstance(owner, ast.Name) and owner.id == "input_data" else ""
+
+
+def _keyed(node: ast.AST) -> tuple[ast.expr | None, str | None]:
+    """Return what ``x.get('key')`` and ``x['key']`` read, and the key."""
     key: ast.expr | None = None
     owner: ast.expr | None = None
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
         owner, key = node.func.value, node.args[0] if node.args else None
     elif isinstance(node, ast.Subscript):
         owner, key = node.value, node.slice
-    if isinstance(owner, ast.Name) and owner.id == "input_data" and isinstance(key, ast.Constant):
-        return key.value if isinstance(key.value, str) else ""
-    return ""
+    return owner, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
 
 def _uses(tree: ast.AST) -> tuple[set[str], set[str]]:

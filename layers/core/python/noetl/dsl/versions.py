@@ -6,7 +6,7 @@ import hashlib
 
 from noetl.dsl.program import PROGRAM_VERSION
 
-_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10, 6: 11}
+_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10, 6: 11, 7: 12}
 """Meaning → version of the compiler. A change of lowering raises the version of the newest meaning: it is part of a program's hash."""
 SEMANTICS = max(_COMPILERS)
 """Meaning of a Program, raised when engine and workers must treat new programs differently from stored ones.
@@ -24,6 +24,8 @@ does not fit.
 
 6: the budget counts calls of a run that continues or is timed out, calls of entries of ``case``, and those of items as they were made; a task
 that begins again in its list is held against it; nothing is added to ``ctx.cost`` that is less than nothing.
+
+7: code that reads ``results`` or ``stats`` of the list that is a loop's result is refused.
 """
 
 

@@ -23,6 +23,8 @@ class NoSpellingError(Exception):
 
 Replace = Callable[[str, str | None], tuple[str, bool] | None]
 """(name, first attribute) → (text that takes its place, whether the attribute is part of it); None: leave it."""
+NEXT = "\0"
+"""In such a text: the place of the attribute that follows, which is then a part of it, too."""
 
 
 def substitute(text: str, change: Replace) -> str:
@@ -52,8 +54,12 @@ def substitute(text: str, change: Replace) -> str:
             continue
         if _is_bound(tokens, place):
             raise NoSpellingError(f"a template assigns the name {value!r} a meaning of its own")
-        out.append(made[0])
         place = after if made[1] else place + 1
+        following, after = _attribute(tokens, place)
+        if NEXT not in made[0] or following is None or _neighbour(tokens, after - 1, 1) == "(":
+            following, after = None, place
+        out.append(made[0].replace(NEXT, f".{following}" if following else ""))
+        place = after
     return "".join(out)
 
 

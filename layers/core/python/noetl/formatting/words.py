@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.dsl.expressions import has_template
 from noetl.formatting.nodes import Entry, List, Map, Text, Value
-from noetl.formatting.templates import NoSpellingError, Replace, substitute
+from noetl.formatting.templates import NEXT, NoSpellingError, Replace, substitute
 
 _AROUND = {"status_code": "output.http.status", "headers": "output.http.headers", "url": "output.http.url"}
 _STATUS = "('success' if output.status == 'ok' else 'error')"
@@ -36,11 +36,14 @@ def after_call(name: str, attribute: str | None) -> tuple[str, bool] | None:
 
 
 def _response(attribute: str | None) -> tuple[str, bool]:
-    """Rename ``response``, where the body's keys come first, then what is around the body."""
+    """Rename ``response``, where the body's keys come first, then what is around the body.
+
+    What the value of its key ``data`` has not is the body's: ``response.data.paging``.
+    """
     if attribute is None:
         raise NoSpellingError("a template uses `response` as a whole")
     if attribute == "data":
-        return "(output.data.data | default(output.data))", True
+        return f"(output.data.data{NEXT} | default(output.data{NEXT}))", True
     around = _AROUND.get(attribute)
     if around is not None:
         return f"(output.data.{attribute} | default({around}))", True

@@ -20,6 +20,7 @@ from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.kinds import KindLookup
 from noetl.domain.sizes.table import MIGRATED_BYTES
+from noetl.domain.text.version_text import split_version
 from noetl.dsl.compiler import Compiled, compile_playbook
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 from noetl.dsl.nodes import Pos
@@ -122,7 +123,10 @@ def rewriting_of(made: Migrated) -> Rewritten:
     assert made.document is not None
     original = made.original.splitlines()
     places = _places(
-        original, made.text.splitlines(), Lines(made.document).places(made.text), _blocks(made.text, made)
+        original,
+        made.text.splitlines(),
+        Lines(made.document).places(split_version(made.text)[0]),
+        _blocks(made.text, made),
     )
     return Rewritten(made.text, tuple(places))
 
@@ -232,10 +236,9 @@ def _aligned(original: list[str], written: list[str], start: int, end: int, key:
 
 def _blocks(text: str, made: Migrated) -> list[tuple[int, int, int]]:
     assert made.document is not None
-    now = inside(read(text, "<written>").root)
     return [
         (entry.line + 1, entry.line + 1 + _rows(entry), before.line)
-        for before, entry in zip(inside(made.document.root), now, strict=True)
+        for before, entry in zip(inside(made.document.root), _entries(text), strict=True)
         if before.line and _rows(entry)
     ]
 
@@ -249,7 +252,12 @@ def _rows(entry: Entry) -> int:
 
 def _code_heights(text: str) -> dict[int, int]:
     """Return how many lines the block text has that begins at a line."""
-    return {entry.line + 1: rows for entry in inside(read(text, "<written>").root) if (rows := _rows(entry))}
+    return {entry.line + 1: rows for entry in _entries(text) if (rows := _rows(entry))}
+
+
+def _entries(text: str) -> list[Entry]:
+    """Return the entries of the playbook, without those of the files behind it."""
+    return list(inside(read(split_version(text)[0], "<written>").root))
 
 
 def _moved_problem(problem: Diagnostic, place: Callable[[int, int], tuple[int, int]]) -> Diagnostic:

@@ -1,6 +1,7 @@
-"""Code that would see a mapping where it tests for a list of rows.
+"""Code that takes a mapping for a list, or a list for a mapping.
 
-Such code takes its other branch without an error, so the playbook would complete with wrong values. Since meaning 4 it is refused.
+It tests the result of SQL for a list (refused since meaning 4), or reads ``results`` and ``stats`` of a loop's list (since meaning 7).
+Such code takes its other branch without an error, so the playbook would complete with wrong values.
 """
 
 from __future__ import annotations
@@ -8,14 +9,23 @@ from __future__ import annotations
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Expr, LiteralNode, Map, Node
 from noetl.dsl.program import Pipeline, Program, Step, Task
-from noetl.dsl.rows_as_list import NO_ROWS, SQL_KINDS, takes_for_list, whole_result
+from noetl.dsl.rows_as_list import (
+    NO_ROWS,
+    SQL_KINDS,
+    loop_summary,
+    takes_for_list,
+    takes_for_summary,
+    whole_result,
+)
+from noetl.dsl.work import ResultAction
 
 
 def check_rows(lowering: Lowering, program: Program) -> None:
-    """Report each input that the code takes for a list, and that is the whole result of SQL."""
+    """Report each input whose shape is not the one that the code takes it for."""
     if lowering.semantics < 4:
         return
     steps = {step.name: task for step in program.steps if (task := _last_task(step)) is not None}
+    loops = {step.name for step in program.steps if _is_list(step)} if lowering.semantics > 6 else set()
     for step in program.steps:
         if not isinstance(step.body, Pipeline):
             continue
@@ -23,6 +33,7 @@ def check_rows(lowering: Lowering, program: Program) -> None:
         for task in step.body.tasks:
             if task.kind == "python":
                 _check_code(lowering, step, task, sources)
+                _check_loops(lowering, step, task, loops - {one.label for one in step.body.tasks})
             sources[task.label] = task
 
 
@@ -33,18 +44,19 @@ def _last_task(step: Step) -> Task | None:
     return step.body.tasks[-1]
 
 
+def _is_list(step: Step) -> bool:
+    """Return whether the step's result is that of its loop."""
+    replaced = any(isinstance(action, ResultAction) for rule in step.cases for action in rule.actions)
+    return step.loop is not None and not replaced
+
+
 def _check_code(lowering: Lowering, step: Step, task: Task, sources: dict[str, Task]) -> None:
-    code = _entries(task.params).get("code")
     given: dict[str, tuple[Expr, str, str]] = {}
-    for name, node in _entries(task.input).items():
-        if isinstance(node, Expr) and node.source.strip() in (f"args.{name}", f"args[{name!r}]"):
-            node = _entries(step.args).get(name, node)
-        found = whole_result(node.source) if isinstance(node, Expr) else None
-        if found is not None and isinstance(node, Expr) and _gives_rows(sources.get(found[0])):
+    for name, node in _given(step, task).items():
+        found = whole_result(node.source)
+        if found is not None and _gives_rows(sources.get(found[0])):
             given[name] = (node, *found)
-    if not given or not isinstance(code, LiteralNode) or not isinstance(code.value, str):
-        return
-    for name in sorted(takes_for_list(code.value, set(given))):
+    for name in sorted(takes_for_list(_code(task), set(given)) if given else ()):
         node, source, rows = given[name]
         lowering.diagnostics.error(
             "rows-as-list",
@@ -52,6 +64,41 @@ def _check_code(lowering: Lowering, step: Step, task: Task, sources: dict[str, T
             node.pos,
             hint=f"write {{{{ {rows} }}}}, or let the code read {name}['rows']",
         )
+
+
+def _check_loops(lowering: Lowering, step: Step, task: Task, loops: set[str]) -> None:
+    given: dict[str, tuple[Expr, str, str]] = {}
+    for name, node in _given(step, task).items():
+        found = loop_summary(node.source)
+        if found is not None and found[0] in loops:
+            given[name] = (node, *found)
+    for name in sorted(takes_for_summary(_code(task), set(given)) if given else ()):
+        node, source, summary = given[name]
+        lowering.diagnostics.error(
+            "loop-as-mapping",
+            f"the code reads `results` or `stats` of {name!r}, and the result of the loop {source!r} is a list",
+            node.pos,
+            hint=f"write {{{{ {summary} }}}}, or let the code read the list",
+        )
+
+
+def _given(step: Step, task: Task) -> dict[str, Expr]:
+    """Return the entries of the task's input that are one expression.
+
+    One that passes an entry of the step's ``args`` on is that entry.
+    """
+    found = {}
+    for name, node in _entries(task.input).items():
+        if isinstance(node, Expr) and node.source.strip() in (f"args.{name}", f"args[{name!r}]"):
+            node = _entries(step.args).get(name, node)
+        if isinstance(node, Expr):
+            found[name] = node
+    return found
+
+
+def _code(task: Task) -> str:
+    code = _entries(task.params).get("code")
+    return code.value if isinstance(code, LiteralNode) and isinstance(code.value, str) else ""
 
 
 def _gives_rows(task: Task | None) -> bool:

@@ -17,7 +17,14 @@ from noetl.migration.rules.document import (
     telemetry,
 )
 from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
-from noetl.migration.rules.reading import loop_results, payload, rows_list, spelling, steps_prefix
+from noetl.migration.rules.reading import (
+    loop_results,
+    loop_summary,
+    payload,
+    rows_list,
+    spelling,
+    steps_prefix,
+)
 from noetl.migration.rules.routing import case_targets, guard_text, next_conditions, next_payload, rule_else
 from noetl.migration.rules.steps import (
     bare_set,
@@ -120,6 +127,6 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_results, rows_list, spelling, canonical_form),
+    *(payload, steps_prefix, loop_results, loop_summary, rows_list, spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

@@ -1,4 +1,4 @@
-"""``retry`` of a step as a list of entries, and ``loop.pagination``."""
+"""``retry`` of a step as a list of entries or by outcome, and ``loop.pagination``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ _PAGING = frozenset(
         *("max_iterations", "max_pages"),
     }
 )
+_OUTCOMES = ("on_error", "on_success")
+_FAILED = "{{ error is defined }}"
 
 
 def apply(page: Page) -> None:
@@ -23,6 +25,8 @@ def apply(page: Page) -> None:
     for step in page.steps():
         _pagination(page, step)
         found = step.entry("retry")
+        if found is not None and isinstance(found.value, Map):
+            found.value = _by_outcome(found.value)
         if found is None or not isinstance(found.value, List):
             continue
         made_entries = [_entry(page, item) for item in found.value.entries]
@@ -37,6 +41,22 @@ def apply(page: Page) -> None:
             continue
         found.key = found.raw_key = "case"
         found.value = List([*entries, *last])
+
+
+def _by_outcome(retry: Map) -> Map | List:
+    """Return ``on_error`` and ``on_success`` as entries; without them ``retry`` itself."""
+    if not retry.entries or any(entry.key not in _OUTCOMES for entry in retry.entries):
+        return retry
+    items = []
+    for entry in retry.entries:
+        then = map_of(entry.value)
+        given = then.take("when") or then.take("while")
+        guard = given.value if given else Text(_FAILED if entry.key == "on_error" else None)
+        block = Map([Entry("when", guard, "when"), Entry("then", then, "then")])
+        items.append(
+            Entry(None, block, lead=entry.lead, trail=entry.trail, line=entry.line, column=entry.column)
+        )
+    return List(items)
 
 
 def _entry(page: Page, item: Entry) -> Entry | None:
@@ -105,7 +125,7 @@ def _pagination(page: Page, step: Map) -> None:
         if not isinstance(again, Map):
             page.refuse(found, "`retry` of `pagination` is no mapping", "write a `case` entry with `retry`")
             return
-        entries.insert(0, {"when": "{{ error is defined }}", "then": again})
+        entries.insert(0, {"when": _FAILED, "then": again})
     entry = made(entries, flow=False)
     retry = Entry(
         "retry", entry, "retry", found.lead, found.trail, found.after, found.gap, found.line, found.column

@@ -20,13 +20,13 @@ def apply(page: Page) -> None:
         name: tasks[-1][1]
         for step in page.steps()
         if (name := text_of(step.get("step")))
-        and (tasks := _tasks(step.get("tool")))
+        and (tasks := tasks_of(step.get("tool")))
         and not step.has("loop")
     }
     for step in page.steps():
         sources = dict(ends)
-        for label, task in _tasks(step.get("tool")):
-            given = [*_given(task), *_given(step)] if kind_of(task) == "python" else []
+        for label, task in tasks_of(step.get("tool")):
+            given = [*given_to(task), *given_to(step)] if kind_of(task) == "python" else []
             code = text_of(task.get("code")) or ""
             rows = {str(one.key): found for one in given if (found := _rows(one.value, sources))}
             wanted = takes_for_list(code, set(rows)) if rows else set()
@@ -36,7 +36,7 @@ def apply(page: Page) -> None:
             sources[label] = task
 
 
-def _tasks(tool: Value | None) -> list[tuple[str, Map]]:
+def tasks_of(tool: Value | None) -> list[tuple[str, Map]]:
     """Return the tasks of a step with their labels."""
     if isinstance(tool, Map):
         return [("", tool)] if tool.has("kind") else []
@@ -50,14 +50,21 @@ def _tasks(tool: Value | None) -> list[tuple[str, Map]]:
     return found
 
 
-def _given(owner: Map) -> list[Entry]:
+def given_to(owner: Map) -> list[Entry]:
+    """Return the entries of the input of a task or step."""
     return [one for name in _INPUT for one in map_of(owner.get(name)).entries]
+
+
+def alone(value: Value | None) -> str:
+    """Return the expression that ``value`` is as a whole; an empty text for another value."""
+    found = _ALONE.fullmatch((text_of(value) or "").strip())
+    return found[1] if found else ""
 
 
 def _rows(value: Value | None, sources: dict[str, Map]) -> str | None:
     """Return the template for the rows of what ``value`` names; None for another one."""
-    alone = _ALONE.fullmatch((text_of(value) or "").strip())
-    found = whole_result(alone[1]) if alone else None
+    expression = alone(value)
+    found = whole_result(expression) if expression else None
     task = sources.get(found[0]) if found else None
     if found is None or task is None or kind_of(task) not in SQL_KINDS:
         return None
