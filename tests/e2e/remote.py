@@ -119,7 +119,7 @@ class Remote:
         return self.follow(execution_id)
 
     def answer(self, execution_id: str, link: str, body: Any) -> Run:
-        """As the page at ``link`` does it when somebody has decided: whoever has the link needs nothing else."""
+        """Decide as the page at ``link`` does: a client that has the link needs nothing else."""
         with urllib.request.urlopen(link, timeout=PATIENCE) as page:
             assert page.headers["content-type"].startswith("text/html") and b"<form" in page.read()
         decision = "approve" if body["approved"] else "reject"

@@ -188,7 +188,7 @@ def test_time_has_a_limit_within_a_row_too(history, module_database, monkeypatch
         running = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE usename = 'noetl_reader' AND datname = %s", (name,)
         ).fetchall()
-    assert len(running) == 1, "the row goes on: nobody waits for it"
+    assert len(running) == 1, "the row goes on after its caller was answered"
     if sys.platform != "darwin":
         assert os.getpriority(os.PRIO_PROCESS, running[0][0]) == NICE, "nor for the processor"
 

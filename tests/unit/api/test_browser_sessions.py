@@ -92,7 +92,7 @@ def test_a_session_survives_the_server_and_never_has_more_than_its_token(ground)
 
 
 def test_a_token_of_the_same_name_begins_no_sessions_of_the_one_before(ground):
-    """Whoever replaces a stolen token gives it the old name."""
+    """An operator who replaces a stolen token gives it the old name."""
     headers = ground.enter()
     code = ground.sessions.code(ground.owner, frozenset({"read"}))
     ground.tokens.remove("owner")

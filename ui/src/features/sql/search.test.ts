@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { listed, sqlSearch, unlisted } from "./search";
 
-test("names of columns survive the link, whatever is in them", () => {
+test("names of columns survive the link with any characters", () => {
   const names = ["n", "a,b", "100%", "%2C", "ä b"];
   expect(unlisted(listed(names))).toEqual(names);
   expect(unlisted(undefined)).toEqual([]);

@@ -10,12 +10,11 @@ from noetl.domain.text.version_text import split_version
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError
 from noetl.dsl.yaml_text.loader import load
-from noetl.formatting.nodes import Document, Entry, Map, map_of, text_of
+from noetl.formatting.nodes import Document
 from noetl.formatting.order import order
 from noetl.formatting.reading import read
 from noetl.formatting.spelling import respell
-from noetl.formatting.steps import Converter, UnconvertedStep
-from noetl.formatting.templates import NoSpellingError
+from noetl.formatting.steps import Converter, StepChange, UnconvertedStep, refused_form
 from noetl.formatting.writing import write
 
 
@@ -44,16 +43,6 @@ def format_text(text: str, *, source_name: str) -> Formatted:
     return Formatted(made + files)
 
 
-@dataclass(slots=True)
-class _Change:
-    """A step in both forms."""
-
-    name: str
-    entry: Entry
-    before: Map
-    after: Map
-
-
 def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatted:
     """Write the playbook in the newest spelling, its steps in the canonical form.
 
@@ -67,7 +56,8 @@ def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatt
     if document.anchors:
         return format_text(text, source_name=source_name)
     respell(document, kinds)
-    changes, kept = _changes(document, kinds)
+    changes, unsaid = Converter(document, kinds).changes()
+    kept = [step for _, step in unsaid]
     for change in changes:
         change.entry.value = change.after
     made = _written(document)
@@ -77,20 +67,6 @@ def canonical_text(text: str, *, source_name: str, kinds: KindLookup) -> Formatt
     return Formatted(made + files, tuple(change.name for change in changes), tuple(kept))
 
 
-def _changes(document: Document, kinds: KindLookup) -> tuple[list[_Change], list[UnconvertedStep]]:
-    converter = Converter(document, kinds)
-    changes: list[_Change] = []
-    kept: list[UnconvertedStep] = []
-    for entry in converter.candidates():
-        before = map_of(entry.value)
-        name = text_of(before.get("step")) or ""
-        try:
-            changes.append(_Change(name, entry, before, converter.convert(entry)))
-        except NoSpellingError as reason:
-            kept.append(UnconvertedStep(name, entry.line, str(reason)))
-    return changes, kept
-
-
 def _written(document: Document) -> str:
     order(document)
     return write(document)
@@ -98,7 +74,7 @@ def _written(document: Document) -> str:
 
 def _one_by_one(
     document: Document,
-    changes: list[_Change],
+    changes: list[StepChange],
     kept: list[UnconvertedStep],
     source_name: str,
     kinds: KindLookup,
@@ -119,11 +95,7 @@ def _one_by_one(
             continue
         change.entry.value = change.before
         changes.remove(change)
-        kept.append(
-            UnconvertedStep(
-                change.name, change.entry.line, f"the compiler refuses its canonical form: {problem}"
-            )
-        )
+        kept.append(UnconvertedStep(change.name, change.entry.line, refused_form(problem)))
     return made
 
 

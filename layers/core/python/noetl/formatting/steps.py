@@ -40,6 +40,21 @@ class UnconvertedStep:
     reason: str
 
 
+@dataclass(slots=True, eq=False)
+class StepChange:
+    """A step in both forms."""
+
+    name: str
+    entry: Entry
+    before: Map
+    after: Map
+
+
+def refused_form(problem: str) -> str:
+    """Say why a step keeps its form although the canonical one could be written."""
+    return f"the compiler refuses its canonical form: {problem}"
+
+
 @dataclass(slots=True)
 class Converter:
     """The steps of one document. ``kinds`` are those the compiler knows."""
@@ -53,6 +68,22 @@ class Converter:
         return [
             e for e in (steps.entries if isinstance(steps, List) else []) if is_event_form(map_of(e.value))
         ]
+
+    def changes(self) -> tuple[list[StepChange], list[tuple[Entry, UnconvertedStep]]]:
+        """Convert every candidate, as new trees; the document stays as it is.
+
+        The second list has those that the canonical form cannot say.
+        """
+        changes: list[StepChange] = []
+        kept: list[tuple[Entry, UnconvertedStep]] = []
+        for entry in self.candidates():
+            before = map_of(entry.value)
+            name = text_of(before.get("step")) or ""
+            try:
+                changes.append(StepChange(name, entry, before, self.convert(entry)))
+            except NoSpellingError as reason:
+                kept.append((entry, UnconvertedStep(name, entry.line, str(reason))))
+        return changes, kept
 
     def convert(self, entry: Entry) -> Map:
         """Convert the step to the canonical form, as a new tree; ``entry`` stays as it is.

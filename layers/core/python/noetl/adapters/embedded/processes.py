@@ -416,11 +416,15 @@ def _runs_query(server: int) -> bool:
     """Whether a process of the server still runs the query of a person."""
     for found in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
-            if found.read_bytes().startswith(QUERY_TITLE):
-                parent = found.with_name("stat").read_text().rpartition(")")[2].split()[1]
-                if int(parent) == server:
-                    return True
+            if found.read_bytes().startswith(QUERY_TITLE) and parent_of(int(found.parent.name)) == server:
+                return True
     return False
+
+
+def parent_of(process: int) -> int:
+    """Return the parent of a process of Linux. Raises OSError when it is gone."""
+    # The name of the program, in brackets, may have anything in it.
+    return int(Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[1])
 
 
 def _wait_gone(data: Path, pid: int, ended: Callable[[float], object], seconds: float) -> bool:

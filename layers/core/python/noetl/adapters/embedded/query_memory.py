@@ -36,9 +36,9 @@ def bound(process: int, data: Path) -> None:
     if not hasattr(resource, "prlimit"):
         return
     try:
-        if _parent(process) != _postmaster(data):
+        if str(processes.parent_of(process)) != processes.pid_file_line(data, 0):
             raise ProcessLookupError(f"process {process} is none of this server")
-        most = int(_status(process, "VmData").split()[0]) * 1024 + GROWTH
+        most = int(_line(process, "status", "VmData:").split()[0]) * 1024 + GROWTH
         if most < _data_limit(process):
             try:
                 resource.prlimit(process, resource.RLIMIT_DATA, (most, most))
@@ -73,14 +73,6 @@ def _as_owner(*command: str) -> None:
     )
 
 
-def _postmaster(data: Path) -> int:
-    return int((data / "postmaster.pid").read_text().split("\n", 1)[0])
-
-
-def _parent(process: int) -> int:
-    return int(_status(process, "PPid"))
-
-
 def _data_limit(process: int) -> float:
     """Return what holds for the process now.
 
@@ -88,10 +80,6 @@ def _data_limit(process: int) -> float:
     """
     soft = _line(process, "limits", "Max data size").split()[0]
     return math.inf if soft == "unlimited" else int(soft)
-
-
-def _status(process: int, name: str) -> str:
-    return _line(process, "status", f"{name}:")
 
 
 def _line(process: int, file: str, begin: str) -> str:

@@ -35,9 +35,9 @@ END $$;
 
 ALTER ROLE noetl_engine LOGIN {plain} PASSWORD {password};
 
-ALTER ROLE noetl_reader LOGIN {plain} CONNECTION LIMIT 4 PASSWORD {reader_password};
+ALTER ROLE noetl_reader LOGIN {plain} CONNECTION LIMIT {reader_connections} PASSWORD {reader_password};
 
-ALTER ROLE noetl_reader SET temp_file_limit = '1GB';
+ALTER ROLE noetl_reader SET temp_file_limit = {reader_files};
 
 ALTER ROLE workspace LOGIN {plain} CONNECTION LIMIT 50;
 
@@ -96,12 +96,14 @@ def make_roles(data: Path, password: str, *, fresh: bool = False) -> None:
     """
     from psycopg import sql  # loading it takes as long as starting the server, which runs meanwhile
 
-    from noetl.adapters.postgres.reader_role import reader_password
+    from noetl.adapters.postgres.reader_role import CONNECTIONS, TEMPORARY_FILES, reader_password
 
     statements = _SERVER.format(
         plain=_PLAIN,
         password=sql.Literal(password).as_string(None),
         reader_password=sql.Literal(reader_password(password)).as_string(None),
+        reader_connections=CONNECTIONS,
+        reader_files=sql.Literal(TEMPORARY_FILES).as_string(None),
     )
     # CREATE DATABASE has no IF NOT EXISTS: the one complaint that is none.
     processes.run_alone(data, "postgres", statements, allowed="already exists", synced=not fresh)

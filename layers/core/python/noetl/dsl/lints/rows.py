@@ -6,6 +6,8 @@ Such code takes its other branch without an error, so the playbook would complet
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Expr, LiteralNode, Map, Node
 from noetl.dsl.program import Pipeline, Program, Step, Task
@@ -50,12 +52,12 @@ def _is_list(step: Step) -> bool:
     return step.loop is not None and not replaced
 
 
+Given = dict[str, tuple[Expr, str, str]]
+"""Entry of an input → its expression, the step or task whose result that is, and the expression that the code wants."""
+
+
 def _check_code(lowering: Lowering, step: Step, task: Task, sources: dict[str, Task]) -> None:
-    given: dict[str, tuple[Expr, str, str]] = {}
-    for name, node in _given(step, task).items():
-        found = whole_result(node.source)
-        if found is not None and _gives_rows(sources.get(found[0])):
-            given[name] = (node, *found)
+    given = _results(step, task, whole_result, lambda name: _gives_rows(sources.get(name)))
     for name in sorted(takes_for_list(_code(task), set(given)) if given else ()):
         node, source, rows = given[name]
         lowering.diagnostics.error(
@@ -67,11 +69,7 @@ def _check_code(lowering: Lowering, step: Step, task: Task, sources: dict[str, T
 
 
 def _check_loops(lowering: Lowering, step: Step, task: Task, loops: set[str]) -> None:
-    given: dict[str, tuple[Expr, str, str]] = {}
-    for name, node in _given(step, task).items():
-        found = loop_summary(node.source)
-        if found is not None and found[0] in loops:
-            given[name] = (node, *found)
+    given = _results(step, task, loop_summary, loops.__contains__)
     for name in sorted(takes_for_summary(_code(task), set(given)) if given else ()):
         node, source, summary = given[name]
         lowering.diagnostics.error(
@@ -80,6 +78,23 @@ def _check_loops(lowering: Lowering, step: Step, task: Task, loops: set[str]) ->
             node.pos,
             hint=f"write {{{{ {summary} }}}}, or let the code read the list",
         )
+
+
+def _results(
+    step: Step,
+    task: Task,
+    read: Callable[[str], tuple[str, str] | None],
+    fits: Callable[[str], bool],
+) -> Given:
+    """Return the entries of the input that are whole results.
+
+    ``read``: takes one from an expression, with what to write instead; ``fits``: whether it is one of that name.
+    """
+    return {
+        name: (node, *found)
+        for name, node in _given(step, task).items()
+        if (found := read(node.source)) is not None and fits(found[0])
+    }
 
 
 def _given(step: Step, task: Task) -> dict[str, Expr]:

@@ -117,7 +117,7 @@ def view(row: ScheduleRow) -> ScheduleView:
         payload=row.payload,
         state=state_of(row),
         declared=row.declared,
-        next_at=instant(row.next_at) if row.active and row.next_at is not None else None,
+        next_at=next_of(row),
         last_at=None if row.last_at is None else instant(row.last_at),
         last_execution_id=None if row.last_execution is None else str(row.last_execution),
         last_error=row.unreadable or row.last_error or None,
@@ -131,6 +131,11 @@ def view(row: ScheduleRow) -> ScheduleView:
             for cause, one in sorted(row.skips.items(), key=lambda skip: -skip[1].at)
         ],
     )
+
+
+def next_of(row: ScheduleRow) -> str | None:
+    """Return when a schedule fires next; None while it does not."""
+    return instant(row.next_at) if row.active and row.next_at is not None else None
 
 
 def state_of(row: ScheduleRow) -> ScheduleState:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from noetl.domain.automations.schedules import instant
 from noetl.domain.automations.triggers import Kind
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.text.timestamps import TimeText
@@ -15,7 +14,7 @@ from noetl.dsl.program import Program, S3Trigger, SqsTrigger
 from noetl.ports.automations.schedule_store import ScheduleRow, ScheduleStore
 from noetl.ports.automations.trigger_store import TriggerRow, TriggerStore
 from noetl.ports.catalog import Catalog, CatalogEntry, PlaybookVersion
-from noetl.services.automations.schedules import ScheduleState, state_of
+from noetl.services.automations.schedules import ScheduleState, next_of, state_of
 from noetl.services.catalog.playbook_needs import Need, needs_of
 
 MOST_CALLERS = 100
@@ -181,8 +180,9 @@ def _caller(caller: PlaybookVersion, need: Need) -> CallerView:
 
 
 def _schedule(row: ScheduleRow) -> StartingSchedule:
-    next_at = instant(row.next_at) if row.active and row.next_at is not None else None
-    return StartingSchedule(row.name, row.version, row.cron, row.rate, row.timezone, state_of(row), next_at)
+    return StartingSchedule(
+        row.name, row.version, row.cron, row.rate, row.timezone, state_of(row), next_of(row)
+    )
 
 
 def _trigger(row: TriggerRow) -> StartingTrigger:

@@ -22,11 +22,11 @@ def apply(page: Page) -> None:
 
 
 def _hand(task: Map, given: list[Entry], loops: set[str]) -> None:
-    found = {str(one.key): one for one in given if _summary(one, loops)}
+    found = {str(one.key): (one.value, summary) for one in given if (summary := _summary(one, loops))}
     for name in takes_for_summary(text_of(task.get("code")) or "", set(found)) if found else ():
-        value = found[name].value
+        value, summary = found[name]
         if isinstance(value, Text):
-            rewrite(value, f"{{{{ {_summary(found[name], loops)} }}}}")
+            rewrite(value, f"{{{{ {summary} }}}}")
 
 
 def _summary(one: Entry, loops: set[str]) -> str:

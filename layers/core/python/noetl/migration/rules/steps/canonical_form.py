@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
-from noetl.formatting.nodes import Entry, Value, map_of, text_of
-from noetl.formatting.steps import Converter
-from noetl.formatting.templates import NoSpellingError
+from noetl.formatting.nodes import Entry
+from noetl.formatting.steps import Converter, refused_form
 from noetl.formatting.writing import write
 from noetl.migration.changes import Lines
 from noetl.migration.page import Page
@@ -27,32 +26,26 @@ def apply(page: Page) -> None:
     """
     if page.document.anchors:
         return
-    converter = Converter(page.document, page.kinds)
-    before: list[tuple[Entry, Value]] = []
-    for entry in converter.candidates():
-        try:
-            after = converter.convert(entry)
-        except NoSpellingError as reason:
-            _stays(page, entry, str(reason))
-            continue
-        before.append((entry, entry.value))
-        entry.value = after
+    changes, unsaid = Converter(page.document, page.kinds).changes()
+    for entry, step in unsaid:
+        _stays(page, entry, step.step, step.reason)
+    for change in changes:
+        change.entry.value = change.after
     for _ in range(_TRIES):
-        if not before or (found := _problem(page)) is None:
+        if not changes or (found := _problem(page)) is None:
             return
         line, message = found
-        refused = [one for one in before if one[0].line <= line][-1:] or before
-        for entry, value in refused:
-            entry.value = value
-            before.remove((entry, value))
-            _stays(page, entry, f"the compiler refuses its canonical form: {message}")
-    for entry, value in before:
-        entry.value = value
-        _stays(page, entry, "the compiler refuses the canonical form of too many steps")
+        refused = [one for one in changes if one.entry.line <= line][-1:] or changes
+        for change in refused:
+            change.entry.value = change.before
+            _stays(page, change.entry, change.name, refused_form(message))
+        changes = [one for one in changes if one not in refused]
+    for change in changes:
+        change.entry.value = change.before
+        _stays(page, change.entry, change.name, "the compiler refuses the canonical form of too many steps")
 
 
-def _stays(page: Page, entry: Entry, reason: str) -> None:
-    name = text_of(map_of(entry.value).get("step")) or ""
+def _stays(page: Page, entry: Entry, name: str, reason: str) -> None:
     page.note(entry, f"step '{name}' stays in the event form, which runs: {reason}", safe=True)
 
 

@@ -197,8 +197,7 @@ ORDER BY o.execution_id, o.id;
 SELECT coalesce(noetl.root_of(:one::bigint) = noetl.root_of(:other::bigint), false);
 
 -- name: execution_info
-SELECT execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
-       parent_execution_id, state, version = 0 AND started_at > now(), playbook_version, principal, array_to_json(labels), noetl.rested(execution)
+SELECT @listed_columns
 FROM noetl.execution WHERE execution_id = :execution_id;
 
 -- name: endings

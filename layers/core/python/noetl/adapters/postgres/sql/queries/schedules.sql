@@ -1,5 +1,12 @@
 -- Schedules: what starts by itself.
 
+-- part: columns
+name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
+    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
+    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
+    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
+     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
+
 -- name: put_schedule
 -- Make or replace; nothing when the name belongs to another path.
 INSERT INTO noetl.schedule AS s
@@ -16,36 +23,20 @@ WHERE s.path = excluded.path
 RETURNING s.name;
 
 -- name: schedule
-SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
-    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
-     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
+SELECT @columns
 FROM noetl.schedule WHERE namespace = 'default' AND name = :name;
 
 -- name: list_schedules
-SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
-    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
-     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
+SELECT @columns
 FROM noetl.schedule WHERE namespace = 'default' AND name > :after ORDER BY name LIMIT :limit::bigint;
 
 -- name: schedules_of_path
-SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
-    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
-     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
+SELECT @columns
 FROM noetl.schedule WHERE namespace = 'default' AND path = :path ORDER BY name LIMIT :limit::bigint;
 
 -- name: due_schedules
 -- Longest overdue first.
-SELECT name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
-    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
-     WHERE k.namespace = schedule.namespace AND k.name = schedule.name)
+SELECT @columns
 FROM noetl.schedule
 WHERE enabled AND NOT paused AND next_at <= to_timestamp(:now::double precision)
 ORDER BY next_at, name LIMIT :limit::bigint;
@@ -96,11 +87,7 @@ ORDER BY at;
 -- name: pause_schedule
 UPDATE noetl.schedule SET paused = :paused::boolean, next_at = to_timestamp(:next_at::double precision)
 WHERE namespace = 'default' AND name = :name
-RETURNING name, path, version, cron, rate, timezone, payload, enabled, paused, declared, extract(epoch FROM anchor_at),
-    extract(epoch FROM next_at), extract(epoch FROM last_at), last_execution, last_error,
-    catch_up, catch_up_max, overlap, latest_execution, extract(epoch FROM skipped_at), skipped_reason,
-    (SELECT json_object_agg(k.cause, json_build_array(extract(epoch FROM k.at), k.reason)) FROM noetl.schedule_skip k
-     WHERE k.namespace = schedule.namespace AND k.name = schedule.name);
+RETURNING @columns;
 
 -- name: delete_schedule
 DELETE FROM noetl.schedule WHERE namespace = 'default' AND name = :name RETURNING name;

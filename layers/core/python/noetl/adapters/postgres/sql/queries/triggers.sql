@@ -1,5 +1,9 @@
 -- Triggers that were made while the system runs.
 
+-- part: columns
+name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
+    extract(epoch FROM last_at), last_execution, last_error, fired, failed
+
 -- name: put_trigger
 -- Make, or replace the definition; its counters and its last firing stay.
 INSERT INTO noetl.trigger AS t (name, kind, path, version, source, payload, event_key, enabled, generation, queue)
@@ -7,31 +11,26 @@ VALUES (:name, :kind, :path, :version::bigint, :source::json, :payload::json, :e
 ON CONFLICT (namespace, name) DO UPDATE SET
     kind = excluded.kind, path = excluded.path, version = excluded.version, source = excluded.source, payload = excluded.payload,
     event_key = excluded.event_key, enabled = excluded.enabled, generation = excluded.generation, queue = excluded.queue
-RETURNING name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
-    extract(epoch FROM last_at), last_execution, last_error, fired, failed;
+RETURNING @columns;
 
 -- name: trigger
-SELECT name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
-    extract(epoch FROM last_at), last_execution, last_error, fired, failed
+SELECT @columns
 FROM noetl.trigger WHERE namespace = 'default' AND name = :name;
 
 -- name: list_triggers
 -- With a kind, only those of it that are enabled.
-SELECT name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
-    extract(epoch FROM last_at), last_execution, last_error, fired, failed
+SELECT @columns
 FROM noetl.trigger
 WHERE namespace = 'default' AND name > :after AND (:kind::text = '' OR (kind = :kind::text AND enabled))
 ORDER BY name LIMIT :limit::bigint;
 
 -- name: triggers_of_path
-SELECT name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
-    extract(epoch FROM last_at), last_execution, last_error, fired, failed
+SELECT @columns
 FROM noetl.trigger WHERE namespace = 'default' AND path = :path
 ORDER BY name LIMIT :limit::bigint;
 
 -- name: triggers_of_queue
-SELECT name, kind, path, version, source, payload, event_key, enabled, generation, extract(epoch FROM created_at),
-    extract(epoch FROM last_at), last_execution, last_error, fired, failed
+SELECT @columns
 FROM noetl.trigger WHERE namespace = 'default' AND kind = 'sqs' AND queue = :queue
 ORDER BY name;
 
