@@ -31,6 +31,9 @@ test("fail, read the error at its line, mend the text, redrive with the new vers
   await expect(page.getByText("Step price failed: ValueError: order 7 has no customer")).toBeVisible();
   await expect(page.getByRole("button", { name: /^price/ }).first()).toContainText(/failed · \d+\/12 · 1 failed/);
   await expect(page.getByRole("button", { name: /^price/ }).first()).toHaveAttribute("title", /failed · \d+\/12 · 1 failed · [\d.]+ m?s/);
+  // With the mouse: a step of the graph opens beside it.
+  await page.locator(".graph-node", { hasText: "price" }).click();
+  await expect(page.getByRole("region", { name: "Step price, run 2" })).toContainText("order 7 has no customer");
   await page.getByRole("link", { name: /^line \d+, column \d+$/ }).click();
   await expect(page.locator(".code-frame .cm-failed-line")).toHaveText(/raise ValueError/);
 
