@@ -113,6 +113,18 @@ REFUSED = {
         "      target: { kind: postgres, table: t, mode: overwrite, mapping: { a: b } }\n",
         ("transfer-http", 6, 5, "`mode: overwrite`"),
     ),
+    "positions that do not fit": (
+        "  - step: start\n    tool:\n      kind: postgres\n      params: ['{{ execution_id }}', 2]\n      query: SELECT $1\n",
+        ("sql-positions", 8, 7, "does not fit"),
+    ),
+    "a position that is half a template": (
+        "  - step: start\n    tool: { kind: postgres, params: ['a {{ execution_id }}'], query: SELECT $1 }\n",
+        ("sql-positions", 6, 29, "does not fit"),
+    ),
+    "packages for code without imports": (
+        "  - step: start\n    tool: { kind: python, libs: [psycopg2-binary], code: result = 1 }\n",
+        ("python-libs", 6, 27, "what to import"),
+    ),
     "guard of two expressions": (
         "  - step: start\n    tool: { kind: noop }\n    vars: { a: 1 }\n    next:\n"
         "      - { when: '{{ a }}{{ b }}', step: start }\n",
