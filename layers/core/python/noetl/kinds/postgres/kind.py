@@ -13,7 +13,13 @@ from noetl.kinds.rows.database import combine
 from noetl.kinds.rows.sources import chunked, promised_rows, references, row_chunks, row_format, rows_of
 from noetl.kinds.support.nested_params import nested_problems
 from noetl.kinds.support.params import has_hole
-from noetl.kinds.support.sql_params import SQL_FIELDS, STREAM_ALIASES, RowsResult, SqlParams
+from noetl.kinds.support.sql_params import (
+    SQL_FIELDS,
+    SQL_RESULT_FIELDS,
+    STREAM_ALIASES,
+    RowsResult,
+    SqlParams,
+)
 from noetl.templating.contract import RenderedStatement
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ SPEC = KindSpec(
     default_timeout=60.0,
     aliases=STREAM_ALIASES,
     sql_fields=SQL_FIELDS,
+    result_fields=SQL_RESULT_FIELDS,
     ref_fields=("copy",),
     needs_network=True,
 )
