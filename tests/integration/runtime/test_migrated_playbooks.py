@@ -115,6 +115,44 @@ workflow:
   - step: end
     tool: { kind: noop, args: { books: "{{ start }}" } }
 """
+SAVED = """
+apiVersion: noetl.io/v1
+kind: Playbook
+metadata: { name: saved }
+workload: { api: "", pages: [2, 4] }
+workflow:
+  - step: start
+    tool: postgres
+    auth: cellar
+    command: |
+      CREATE TABLE pages (place int primary key, first int, more boolean);
+      CREATE TABLE shelves (pages int, books jsonb);
+    next: [{ step: read }]
+  - step: read
+    tool: iterator
+    collection: "{{ workload.pages }}"
+    element: page
+    task:
+      tool: http
+      url: "{{ workload.api }}/books"
+      params: { page: "{{ page }}" }
+      save:
+        storage: postgres
+        auth: cellar
+        table: pages
+        data: { place: "{{ read.result_index }}", first: "{{ result.data.data.books[0] }}", more: "{{ result.data.more }}" }
+    save:
+      storage: postgres
+      auth: cellar
+      table: shelves
+      data: { pages: "{{ count }}", books: "{{ results | map(attribute='books') | list | tojson }}" }
+    next: [{ step: tell }]
+  - step: tell
+    tool: postgres
+    auth: cellar
+    command: |
+      SELECT (SELECT json_agg(p ORDER BY place) FROM pages p) AS pages, (SELECT json_agg(s) FROM shelves s) AS shelves
+"""
 SHELL = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -188,6 +226,14 @@ def test_pages_are_collected_up_to_their_bound(
     api, asked = shelf
     assert run(PAGES, {"api": api}, database, tmp_path) == {"books": [1, 2, 3, 4, 5, 6]}
     assert asked == [1, 2, 3]
+
+
+def test_a_loop_saves_each_item_and_then_the_whole(
+    database: str, tmp_path: Path, shelf: tuple[str, list[int]]
+) -> None:
+    (row,) = run(SAVED, {"api": shelf[0]}, database, tmp_path)["rows"]
+    assert row["pages"] == [{"place": 0, "first": 3, "more": True}, {"place": 1, "first": 7, "more": True}]
+    assert row["shelves"] == [{"pages": 2, "books": [[3, 4], [7, 8]]}]
 
 
 def test_no_value_becomes_code_of_a_shell_script(database: str, tmp_path: Path) -> None:

@@ -103,6 +103,16 @@ REFUSED = {
         "      tool: { kind: postgres, table: '{{ t }}', mode: upsert, key: a }\n      args: { a: 1 }\n",
         ("sink-upsert", 8, 49, "cannot be written as SQL"),
     ),
+    "a loop that saves beside its case": (
+        "  - step: start\n    loop: { in: [1], iterator: n }\n    tool: { kind: noop }\n    case: []\n"
+        "    save: { storage: postgres, table: t, data: { n: '{{ count }}' } }\n",
+        ("loop-save", 9, 5, "beside `case`"),
+    ),
+    "a loop that saves what belongs to a call": (
+        "  - step: start\n    tool: { kind: iterator, collection: [1], element: n, task: { kind: noop } }\n"
+        "    save: { storage: postgres, table: t, data: { n: '{{ this }}' } }\n",
+        ("loop-save", 7, 5, "belongs to one call"),
+    ),
     "transfer by statement": (
         "  - step: start\n    tool:\n      kind: transfer\n      source: { kind: postgres, query: SELECT 1 }\n"
         "      target: { kind: postgres, query: INSERT }\n",

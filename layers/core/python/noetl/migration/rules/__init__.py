@@ -18,6 +18,7 @@ from noetl.migration.rules.document import (
 )
 from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
 from noetl.migration.rules.reading import (
+    loop_index,
     loop_results,
     loop_summary,
     payload,
@@ -64,6 +65,8 @@ from noetl.migration.rules.tools import (
 )
 from noetl.migration.rules.writes import (
     inline_tasks,
+    loop_save,
+    save_answer,
     save_block,
     sink_event_log,
     sink_names,
@@ -75,6 +78,7 @@ from noetl.migration.rules.writes import (
 _MODULES = (
     *(
         http_result,
+        save_answer,
         api_version,
         root_keys,
         root_variables,
@@ -86,6 +90,7 @@ _MODULES = (
     ),
     *(tool_name, step_result, task_type, tool_fields, step_calls, rule_else),
     *(
+        loop_save,
         save_block,
         sink_event_log,
         kind_names,
@@ -132,6 +137,6 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_results, loop_summary, rows_list, spelling, canonical_form),
+    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)
