@@ -25,9 +25,9 @@ def start_each(
     names: CredentialNames,
     begin: Callable[[Sequence[Start]], Sequence[bool]],
 ) -> list[int]:
-    """Start one execution of ``entry`` per payload, in one batch; return the ids in the same order.
+    """Start one execution of ``entry`` per payload, in one batch.
 
-    A start whose id another execution has gets another id. Raises InvalidInputError when a payload, or the keychain,
+    Return the ids in the order of the payloads. A start whose id another execution has gets another id. Raises InvalidInputError when a payload, or the keychain,
     does not fit.
     """
     starts = [_start(entry, program, payload, priority, names) for payload in payloads]

@@ -9,7 +9,9 @@ from noetl.formatting.spelling import rewrite
 from noetl.migration.page import RAW, Page, kind_of
 from noetl.migration.rule import Rule
 
-_TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{.*?(?:\}\}|\Z)", re.DOTALL)
+"""Templates, and at the end of a text what no brace ends: nothing behind it is searched again."""
+_INDEX = re.compile(r"(?<![\w.'\"])(\w+)\.result_index\b")
 
 
 def apply(page: Page) -> None:
@@ -18,9 +20,8 @@ def apply(page: Page) -> None:
         name = text_of(step.get("step"))
         loops = [entry for entry in inside(step) if _is_loop(entry)]
         if name and len(loops) == 1:
-            index = re.compile(rf"(?<![\w.'\"]){re.escape(name)}\.result_index\b")
             for entry in inside(step):
-                _read_index(entry, index)
+                _read_index(entry, name)
 
 
 def _is_loop(entry: Entry) -> bool:
@@ -30,10 +31,13 @@ def _is_loop(entry: Entry) -> bool:
     return entry.key == "loop" or kind_of(value) == "iterator"
 
 
-def _read_index(entry: Entry, index: re.Pattern[str]) -> None:
+def _read_index(entry: Entry, step: str) -> None:
+    def renamed(found: re.Match[str]) -> str:
+        return "iter.index" if found[1] == step else found[0]
+
     value = entry.value
     if entry.key not in RAW and isinstance(value, Text) and isinstance(value.value, str):
-        rewrite(value, _TEMPLATE.sub(lambda template: index.sub("iter.index", template[0]), value.value))
+        rewrite(value, _TEMPLATE.sub(lambda template: _INDEX.sub(renamed, template[0]), value.value))
 
 
 RULE = Rule("loop-index", "The place of an item in its loop is `iter.index`.", apply, repairs=True)

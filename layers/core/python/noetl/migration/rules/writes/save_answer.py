@@ -1,4 +1,4 @@
-"""``save`` of an HTTP call of generation 1: what it reads as ``result`` is the whole answer."""
+"""``save`` of an HTTP call of generation 1, where ``result`` is the whole answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 _FIRST = "noetl.io/v1"
-_TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
+_TEMPLATE = re.compile(r"\{\{.*?(?:\}\}|\Z)", re.DOTALL)
+"""Templates, and at the end of a text what no brace ends: nothing behind it is searched again."""
 _WRAPPED = re.compile(r"(?<![\w.'\"])(?:result|this)\.data\.data\b")
 _ANSWER = re.compile(r"(?<![\w.'\"])result\.data\b")
 
