@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from noetl.formatting.nodes import Entry, Map, Text, inside, text_of
 from noetl.formatting.spelling import rewrite
+from noetl.formatting.templates import NoSpellingError, substitute
 from noetl.migration.page import RAW, Page, kind_of
 from noetl.migration.rule import Rule
-
-_TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 
 
 def apply(page: Page) -> None:
@@ -18,9 +15,8 @@ def apply(page: Page) -> None:
         name = text_of(step.get("step"))
         loops = [entry for entry in inside(step) if _is_loop(entry)]
         if name and len(loops) == 1:
-            index = re.compile(rf"(?<![\w.'\"]){re.escape(name)}\.result_index\b")
             for entry in inside(step):
-                _read_index(entry, index)
+                _read_index(entry, name)
 
 
 def _is_loop(entry: Entry) -> bool:
@@ -30,10 +26,16 @@ def _is_loop(entry: Entry) -> bool:
     return entry.key == "loop" or kind_of(value) == "iterator"
 
 
-def _read_index(entry: Entry, index: re.Pattern[str]) -> None:
+def _read_index(entry: Entry, step: str) -> None:
+    def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
+        return ("iter.index", True) if name == step and attribute == "result_index" else None
+
     value = entry.value
     if entry.key not in RAW and isinstance(value, Text) and isinstance(value.value, str):
-        rewrite(value, _TEMPLATE.sub(lambda template: index.sub("iter.index", template[0]), value.value))
+        try:
+            rewrite(value, substitute(value.value, change))
+        except NoSpellingError:
+            return
 
 
 RULE = Rule("loop-index", "The place of an item in its loop is `iter.index`.", apply, repairs=True)
