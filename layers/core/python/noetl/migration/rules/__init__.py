@@ -26,7 +26,14 @@ from noetl.migration.rules.reading import (
     spelling,
     steps_prefix,
 )
-from noetl.migration.rules.routing import case_targets, guard_text, next_conditions, next_payload, rule_else
+from noetl.migration.rules.routing import (
+    case_targets,
+    guard_text,
+    item_targets,
+    next_conditions,
+    next_payload,
+    rule_else,
+)
 from noetl.migration.rules.steps import (
     bare_set,
     canonical_form,
@@ -110,6 +117,7 @@ _MODULES = (
         next_payload,
         set_list,
         bare_set,
+        item_targets,
     ),
     *(
         empty_keys,

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from noetl.formatting.nodes import Entry, Map, Text, inside, text_of
 from noetl.formatting.spelling import rewrite
+from noetl.formatting.templates import NoSpellingError, substitute
 from noetl.migration.page import RAW, Page, kind_of
 from noetl.migration.rule import Rule
-
-_TEMPLATE = re.compile(r"\{\{.*?(?:\}\}|\Z)", re.DOTALL)
-"""Templates, and at the end of a text what no brace ends: nothing behind it is searched again."""
-_INDEX = re.compile(r"(?<![\w.'\"])(\w+)\.result_index\b")
 
 
 def apply(page: Page) -> None:
@@ -32,12 +27,15 @@ def _is_loop(entry: Entry) -> bool:
 
 
 def _read_index(entry: Entry, step: str) -> None:
-    def renamed(found: re.Match[str]) -> str:
-        return "iter.index" if found[1] == step else found[0]
+    def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
+        return ("iter.index", True) if name == step and attribute == "result_index" else None
 
     value = entry.value
     if entry.key not in RAW and isinstance(value, Text) and isinstance(value.value, str):
-        rewrite(value, _TEMPLATE.sub(lambda template: _INDEX.sub(renamed, template[0]), value.value))
+        try:
+            rewrite(value, substitute(value.value, change))
+        except NoSpellingError:
+            return
 
 
 RULE = Rule("loop-index", "The place of an item in its loop is `iter.index`.", apply, repairs=True)

@@ -1,4 +1,4 @@
-"""``save`` of an HTTP call of generation 1, where ``result`` is the whole answer."""
+"""``save`` of an HTTP call of generation 1, which reads the whole answer as ``result``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 _FIRST = "noetl.io/v1"
-_TEMPLATE = re.compile(r"\{\{.*?(?:\}\}|\Z)", re.DOTALL)
-"""Templates, and at the end of a text what no brace ends: nothing behind it is searched again."""
 _WRAPPED = re.compile(r"(?<![\w.'\"])(?:result|this)\.data\.data\b")
 _ANSWER = re.compile(r"(?<![\w.'\"])result\.data\b")
 
@@ -37,15 +35,17 @@ def _read_answer(page: Page, entry: Entry) -> None:
     value = entry.value
     if not isinstance(value, Text) or not isinstance(value.value, str):
         return
-    if any(_WRAPPED.search(template) for template in _TEMPLATE.findall(value.value)):
+    start, *templates = value.value.split("{{")
+    expressions = [template.partition("}}") for template in templates]
+    if any(_WRAPPED.search(expression) for expression, _, _ in expressions):
         page.note(
             entry, "`data.data` of the answer is read as the body, of a body with a key `data` as that key"
         )
-    rewrite(value, _TEMPLATE.sub(_renamed, value.value))
+    rewrite(value, "{{".join([start, *(_renamed(one) + end + rest for one, end, rest in expressions)]))
 
 
-def _renamed(template: re.Match[str]) -> str:
-    return _ANSWER.sub("response.data", _WRAPPED.sub("response.data", template[0]))
+def _renamed(expression: str) -> str:
+    return _ANSWER.sub("response.data", _WRAPPED.sub("response.data", expression))
 
 
 RULE = Rule("save-answer", "What is saved of an HTTP call is read from its answer, `response`.", apply)
