@@ -260,7 +260,8 @@ def _spread(flow: _Flow, step: Map, own: frozenset[str], *, new: bool = False) -
     for entry in entries:
         block = map_of(entry.value)
         guard = block.get("when")
-        if isinstance(guard, Text):
+        if isinstance(guard, Text) and not _CALL.search(str(guard.value)):
+            flow.page.note(entry, "this entry is done for each item, and not once when the loop is over")
             rewrite(guard, _for_an_item(guard))
         for target in _nexts(entry):
             name = text_of(target.get("step")) or ""
