@@ -73,6 +73,18 @@ test("completion, explanations and fixes, by keyboard", { tag: "@gate" }, async 
   await choose("round");
   await expect(text).toContainText('url: "{{ workload.city | round}}"}');
 
+  // Entries of a result, and of an entry of it.
+  await page.keyboard.press("End");
+  const named = page.waitForResponse(async (answer) => answer.url().includes("/validate") && (await answer.text()).includes("command_1"));
+  await page.keyboard.insertText("\n  - step: read\n    tool: { kind: duckdb, query: SELECT 1 }\n  - step: sum\n    tool: ");
+  await named;
+  await page.keyboard.type('{ kind: noop, args: { n: "{{ read.com');
+  await expect(options.filter({ hasText: "command_1" })).toBeVisible();
+  await choose("command_0");
+  await page.keyboard.type(".ro");
+  await choose("rows");
+  await expect(text).toContainText('n: "{{ read.command_0.rows}}"');
+
   // What a key is, at the cursor and at the pointer.
   await text.press("Control+Home");
   await page.keyboard.press("ArrowDown");

@@ -45,7 +45,7 @@ test("while the server is unreachable data stays and actions wait; then both ret
   again.close();
 });
 
-test("10,000 executions: at most 60 rows are in the document", async ({ page, ui }) => {
+test("10,000 executions: at most 60 rows are in the document", { tag: "@gate" }, async ({ page, ui }) => {
   const rows = Array.from({ length: 10_000 }, (_, at) => ({
     execution_id: String(400_000_000_000_000_000n - BigInt(at)),
     path: `load/playbook_${at % 7}`,
@@ -59,7 +59,8 @@ test("10,000 executions: at most 60 rows are in the document", async ({ page, ui
   await page.route(/\/api\/executions\?/, (route) => {
     const query = new URL(route.request().url()).searchParams;
     const from = Number(query.get("after") ?? 0);
-    const next = from + Number(query.get("limit") ?? 50);
+    // As long as a server may make its pages: the document is to stay small whatever has been read.
+    const next = from + 1_000;
     return route.fulfill({ json: { executions: rows.slice(from, next), next: next < rows.length ? String(next) : null } });
   });
   await page.goto(`${ui.address}/ui/executions`);

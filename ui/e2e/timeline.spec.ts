@@ -126,6 +126,14 @@ test("waits say for what, and idle time is collapsed until it is asked for", { t
   await expect(collapse).not.toBeChecked();
 });
 
+/** How many bars and columns of a lane are below its words; runs inside of the page. */
+function hiddenBars(lane: Element): number {
+  const words = lane.querySelector(".timeline-word")?.getBoundingClientRect();
+  if (!words || words.width < 20) return Infinity;
+  const bars = [...lane.querySelectorAll(".timeline-bar, .timeline-column")].map((bar) => bar.getBoundingClientRect());
+  return bars.filter(({ left, right }) => left < words.right - 1 && right > words.left + 1).length;
+}
+
 test("a loop is drawn by the time at which its items ended, and the table leads to them", { tag: "@gate" }, async ({ page, server, ui }) => {
   await server.register(MANY);
   const { execution_id } = await server.run("demo/many");
@@ -133,6 +141,11 @@ test("a loop is drawn by the time at which its items ended, and the table leads 
   const lane = page.getByRole("button", { name: /^start, / });
   await expect(lane.locator(".timeline-column").first()).toBeVisible();
   expect(await lane.locator(".timeline-column").count()).toBeLessThanOrEqual(60);
+  // Its bar fills the lane, and its words hide none of it.
+  for (const width of [360, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    expect(await lane.evaluate(hiddenBars), `${width} px`).toBe(0);
+  }
   await lane.click();
   const items = page.getByRole("region", { name: "Items of start" });
   await items.getByRole("button", { name: "Over time" }).press("Enter");

@@ -10,6 +10,7 @@ import pytest
 from noetl.runtime.local import starts
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
+from noetl.services.queries.read_execution import find
 from tests.integration.runtime.test_local_ends import TEXT as TWO
 from tests.waiting import PATIENCE
 
@@ -40,6 +41,8 @@ def test_starts_that_draw_the_same_id_become_executions_of_their_own(
         assert len(set(found)) == 4
         slots = [runtime.store.slots(one) for one in found]
         assert [one["workload", "n"] for one in slots] == [0, 1, 2, 3]
+        infos = [find(runtime.store, one) for one in found]
+        assert [info.playbook_version for info in infos] == [str(entry.version)] * 4
 
 
 @pytest.mark.parametrize("failing", [1, 2])

@@ -84,12 +84,12 @@ def test_units(built: None) -> None:
 
 @pytest.mark.timeout(LONGEST + 60)
 def test_what_people_do_first_in_chromium(built: None) -> None:
-    """Sign in, follow an execution, understand and mend a failure, approve, travel in time, ask in SQL; hostile texts; first load."""
+    """Do what people do first; hold every target of sizes and times, and axe on every page in both themes and at two widths."""
     _npm("run", "e2e", "--", *PLAIN, "--grep", "@gate")
 
 
 @pytest.mark.full
 @pytest.mark.timeout(LONGEST + 60)
 def test_the_rest_in_chromium(built: None) -> None:
-    """Every page with axe in both themes and two widths, the sizes, pictures, streams, drafts, keyboard and bulk actions."""
+    """Play drafts, two tabs, bulk actions, charts, logs, letters, restarts, what is very long, and axe in dialogs."""
     _npm("run", "e2e", "--", "--grep-invert", "@gate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib import metadata
@@ -19,6 +20,7 @@ from noetl.kinds.registry import BUILT_IN, ENTRY_POINT_GROUP, Registry, default_
 from noetl.kinds.support.base import KindParams
 
 DOCS = Path(__file__).parents[3] / "docs" / "kinds"
+RESULTS = DOCS.parent / "dsl" / "results.md"
 
 
 def make_context(**changes) -> TaskContext:
@@ -84,6 +86,16 @@ class TestEveryKind:
         properties = default_registry().schema(name)["properties"]
         assert set(spec.aliases) | set(spec.aliases.values()) <= set(properties)
         assert {*spec.raw_fields, *(field.partition(".")[0] for field in spec.sql_fields)} <= set(properties)
+
+    def test_the_fields_of_its_result_are_in_the_docs(self, name):
+        page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        text = (
+            page + (DOCS / "postgres.md").read_text(encoding="utf-8") if "as for `postgres`" in page else page
+        )
+        text += (DOCS / "script.md").read_text(encoding="utf-8") if "as for `script`" in page else ""
+        words = set(re.findall(r"\w+", text + RESULTS.read_text(encoding="utf-8")))
+        named = {part for field in default_registry().spec(name).result_fields for part in field.split(".")}
+        assert named <= words
 
     def test_no_parameter_is_a_key_of_tasks(self, name):
         """``args`` is both on purpose: a mapping is the task's input, anything else the kind's. What the engine runs, the compiler knows."""

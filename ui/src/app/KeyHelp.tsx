@@ -1,3 +1,4 @@
+import { Button } from "../design/Button";
 import { Modal } from "../design/Modal";
 import { PAGES } from "./navigation";
 
@@ -25,6 +26,9 @@ export default function KeyHelp({ close }: { close: () => void }) {
           ))}
         </tbody>
       </table>
+      <div className="dialog-actions">
+        <Button onPress={close}>Close</Button>
+      </div>
     </Modal>
   );
 }

@@ -52,6 +52,8 @@ class KindSpec:
     """Parameters that are given as they are, with references of large results in them; in all others these are read first."""
     other_names: tuple[str, ...] = ()
     """Published second names of the kind (``result`` of ``artifact``); programs and workers know the first alone."""
+    result_fields: tuple[str, ...] = ()
+    """Names that its result may have, for completion in editors; one inside of another has a dot in it (``command_0.rows``)."""
     lowered: bool = False
     """The compiler rewrites it (workbook, iterator): it never reaches a worker."""
     needs_network: bool = False

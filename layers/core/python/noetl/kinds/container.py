@@ -21,6 +21,7 @@ SPEC = KindSpec(
     name="container",
     summary="Runs a container image to its end.",
     pool="io",
+    result_fields=("exit_code", "logs", "data"),
     default_timeout=3600.0,
     needs_network=True,
     poll_seconds=60.0,

@@ -18,6 +18,7 @@ SPEC = KindSpec(
     pool="io",
     default_timeout=30.0,
     aliases={"event_bus": "bus", "event_bus_name": "bus"},
+    result_fields=("count", "event_ids"),
     needs_network=True,
     extra="aws",
 )

@@ -27,6 +27,7 @@ SPEC = KindSpec(
     pool="io",
     default_timeout=120.0,
     aliases={"operation": "action", "key": "object", "data": "body"},
+    result_fields=("bucket", "name", "size", "content_type", "generation", "updated", "metadata", "body"),
     needs_network=True,
     extra="aws",
 )

@@ -31,6 +31,7 @@ SPEC = KindSpec(
     default_timeout=300.0,
     aliases={"path": "uri", "file": "uri"},
     ref_fields=("source",),
+    result_fields=("exit_code", "stdout", "stderr", "data"),
     needs_network=True,
 )
 

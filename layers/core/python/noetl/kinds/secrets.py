@@ -26,6 +26,7 @@ SPEC = KindSpec(
     pool="io",
     default_timeout=15.0,
     aliases={"secret_name": "secret", "path": "secret", "field": "key"},
+    result_fields=("value", "data"),
     needs_network=True,
     extra="aws",
 )

@@ -24,6 +24,7 @@ SPEC = KindSpec(
     default_timeout=300.0,
     aliases={"cmd": "command", "commands": "command"},
     raw_fields=("command",),
+    result_fields=("exit_code", "stdout", "stderr", "data"),
     needs_network=True,
 )
 

@@ -76,7 +76,7 @@ export const NAMES: Names = {
   keychain: ["weather"],
   workbook: [],
   steps: [
-    { step: "start", alias: null, iterator: "row", arguments: ["rate"], tasks: ["read"], iteration: ["page"] },
-    { step: "last", alias: "ending", iterator: null, arguments: [], tasks: [], iteration: [] },
+    { step: "start", alias: null, iterator: "row", arguments: ["rate"], tasks: ["read"], iteration: ["page"], fields: ["rows", "row_count", "command_0", "command_0.rows", "read", "read.url"] },
+    { step: "last", alias: "ending", iterator: null, arguments: [], tasks: [], iteration: [], fields: ["tax"] },
   ],
 };

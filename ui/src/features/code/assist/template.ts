@@ -28,8 +28,9 @@ export function templateWords(before: string, words: TemplateWords, names: Names
   if (isInText(rest)) return [];
   if (/\|\s*$/.test(rest)) return words.filters.map((name) => ({ name, kind: "filter" }));
   if (/\bis\s+(?:not\s+)?$/.test(rest)) return words.tests.map((name) => ({ name, kind: "test" }));
-  const scope = /(^|[^\w.\])])([A-Za-z_][\w-]*)\.$/.exec(rest)?.[2];
-  if (scope !== undefined) return entriesOf(scope, words, names, where).map((name) => ({ name, kind: "entry" }));
+  const chain = CHAIN.exec(rest)?.[1]?.replaceAll(/\s*\[\s*-?\d+\s*\]/g, "").split(".").slice(0, -1);
+  const [scope, ...path] = chain ?? [];
+  if (scope !== undefined) return entriesOf(scope, path, words, names, where).map((name) => ({ name, kind: "entry" }));
   return rest.endsWith(".") ? [] : namesAt(words, names, where);
 }
 
@@ -58,8 +59,16 @@ function namesAt(words: TemplateWords, names: Names | null, { place, step }: Whe
   return [...found, ...words.functions.map((name): Word => ({ name, kind: "function" }))];
 }
 
-function entriesOf(scope: string, words: TemplateWords, names: Names | null, { step }: Where): string[] {
+/** A name and entries of it up to the last dot; `[0]` is an entry of a list. */
+const CHAIN = /(?:^|[^\w.\])])((?:[A-Za-z_][\w-]*(?:\s*\[\s*-?\d+\s*\])*\.)+)$/;
+
+function entriesOf(scope: string, path: string[], words: TemplateWords, names: Names | null, { step }: Where): string[] {
   const own = names?.steps.find((one) => one.step === step);
+  const found = names?.steps.find((one) => one.step === scope || one.alias === scope);
+  // A task of a step is read by its label there, and as an entry of the step elsewhere.
+  if (own?.tasks.includes(scope)) return below(own.fields, [scope, ...path]);
+  if (found) return below(found.fields, path);
+  if (path.length > 0) return [];
   const fields = words.names[scope]?.fields ?? [];
   switch (scope) {
     case "workload":
@@ -75,6 +84,12 @@ function entriesOf(scope: string, words: TemplateWords, names: Names | null, { s
     default:
       return fields;
   }
+}
+
+/** The names directly below a path. */
+function below(fields: string[], path: string[]): string[] {
+  const begin = path.map((name) => `${name}.`).join("");
+  return fields.filter((name) => name.startsWith(begin) && !name.includes(".", begin.length)).map((name) => name.slice(begin.length));
 }
 
 /** Whether the cursor is between quotes of the template. */

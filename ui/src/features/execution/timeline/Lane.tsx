@@ -25,7 +25,6 @@ export function Lane({
   const end = toMillis(step.started_at) + step.duration_ms;
   const from = scale.place(beginOf(step));
   const to = scale.place(end);
-  const side = sideOf(from, to);
   const tone = toneOf(step.status);
   return (
     <button
@@ -61,7 +60,7 @@ export function Lane({
             />
           ))
         )}
-        <span className="timeline-word" data-inside={side === "inside" || undefined} style={worded(side, from, to)}>
+        <span className="timeline-word" title={runText(step)} style={worded(from, to)}>
           {durationText(step.duration_ms)}
           <span className="timeline-more">
             {step.loop ? ` · ${step.loop.done}/${step.loop.total}` : ""}
@@ -74,16 +73,11 @@ export function Lane({
   );
 }
 
-/** Shares of the track: what is left of it holds the words of a run. */
+/** The share of the track with which words have room in front of a bar; behind it they have the margin besides. */
 const ROOM = 0.4;
 
-/** Where the words of a bar have room: behind it, in front of it, or nowhere beside it. */
-function sideOf(from: number, to: number): "behind" | "before" | "inside" {
-  if (1 - to >= ROOM) return "behind";
-  return from >= ROOM ? "before" : "inside";
-}
-
-function worded(side: ReturnType<typeof sideOf>, from: number, to: number) {
-  if (side === "behind") return { left: `${to * 100}%` };
-  return { right: `${(1 - (side === "before" ? from : to)) * 100}%` };
+/** Where the words of a bar are: behind it, or in front of it; never on it, where they would hide what it says. */
+function worded(from: number, to: number) {
+  const isBefore = 1 - to < ROOM && from >= ROOM;
+  return isBefore ? { left: 0, right: `${(1 - from) * 100}%`, textAlign: "end" as const } : { left: `${to * 100}%`, right: "calc(-1 * var(--words))" };
 }

@@ -5,9 +5,11 @@ from __future__ import annotations
 from noetl.domain.kinds import KindLookup
 from noetl.domain.text.version_text import split_version
 from noetl.dsl.diagnostics import Diagnostics
+from noetl.dsl.editors.result_fields import result_fields
 from noetl.dsl.editors.shapes import PlaybookNames, StepNames
 from noetl.dsl.lowering import lower
 from noetl.dsl.lowering.context import Lowering
+from noetl.dsl.program import Program
 from noetl.dsl.refusals import refuse_other_documents
 from noetl.dsl.shape import refuse_excess
 from noetl.dsl.yaml_text.loader import load
@@ -29,12 +31,14 @@ def names_of(text: str, kinds: KindLookup) -> PlaybookNames | None:
         return None
     lowering = Lowering(kinds, ignored)
     program = lower(lowering, root, source_name="")
-    return _of(lowering, frozenset(program.last_steps))
+    return _of(lowering, program)
 
 
-def _of(lowering: Lowering, last: frozenset[str]) -> PlaybookNames:
+def _of(lowering: Lowering, program: Program) -> PlaybookNames:
     names = lowering.names
     aliases = {step: alias for alias, (step, _) in names.aliases.items()}
+    last = frozenset(program.last_steps)
+    fields = {step.name: result_fields(step, lowering.kinds) for step in program.steps}
     steps = [
         StepNames(
             step,
@@ -43,6 +47,7 @@ def _of(lowering: Lowering, last: frozenset[str]) -> PlaybookNames:
             sorted(names.arguments(step)),
             sorted(names.labels.get(step, ())),
             sorted(names.iter.get(step, ())),
+            fields.get(step, []),
         )
         for step in names.steps
         if step and step not in last

@@ -20,7 +20,8 @@ class TextEdit(msgspec.Struct, frozen=True):
 class StepNames(msgspec.Struct, frozen=True):
     """The names that templates of one step know.
 
-    ``iterator``: of its loop; ``arguments``: what arcs and the step itself pass; ``tasks``: labels; ``iteration``: what is set in ``iter``.
+    ``iterator``: of its loop; ``arguments``: what arcs and the step itself pass; ``tasks``: labels; ``iteration``: what is set in ``iter``;
+    ``fields``: what may follow the step's name, ``rows`` and ``command_0.rows``, as far as they follow from the text.
     """
 
     step: str
@@ -29,6 +30,7 @@ class StepNames(msgspec.Struct, frozen=True):
     arguments: list[str]
     tasks: list[str]
     iteration: list[str]
+    fields: list[str]
 
 
 class PlaybookNames(msgspec.Struct, frozen=True):

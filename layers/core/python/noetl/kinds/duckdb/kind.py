@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.kinds.duckdb.params import Params, check
 from noetl.kinds.rows.database import combine
-from noetl.kinds.support.sql_params import SQL_FIELDS, STREAM_ALIASES
+from noetl.kinds.support.sql_params import SQL_FIELDS, SQL_RESULT_FIELDS, STREAM_ALIASES
 
 if TYPE_CHECKING:
     from noetl.kinds.duckdb.session import Session
@@ -29,6 +29,7 @@ SPEC = KindSpec(
     default_timeout=120.0,
     aliases=STREAM_ALIASES,
     sql_fields=SQL_FIELDS,
+    result_fields=SQL_RESULT_FIELDS,
     ref_fields=("sources",),
     needs_network=True,
     extra="local",

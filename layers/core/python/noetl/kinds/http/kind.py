@@ -18,6 +18,7 @@ SPEC = KindSpec(
     default_timeout=30.0,
     aliases={"endpoint": "url", "payload": "body", "json": "body", "data": "body"},
     ref_fields=("body_from", "multipart"),
+    result_fields=("status_code", "headers", "url", "elapsed", "data", "body"),
     needs_network=True,
 )
 

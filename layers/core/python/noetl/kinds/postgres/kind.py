@@ -13,7 +13,13 @@ from noetl.kinds.rows.database import combine
 from noetl.kinds.rows.sources import chunked, promised_rows, references, row_chunks, row_format, rows_of
 from noetl.kinds.support.nested_params import nested_problems
 from noetl.kinds.support.params import has_hole
-from noetl.kinds.support.sql_params import SQL_FIELDS, STREAM_ALIASES, RowsResult, SqlParams
+from noetl.kinds.support.sql_params import (
+    SQL_FIELDS,
+    SQL_RESULT_FIELDS,
+    STREAM_ALIASES,
+    RowsResult,
+    SqlParams,
+)
 from noetl.templating.contract import RenderedStatement
 
 if TYPE_CHECKING:
@@ -27,6 +33,7 @@ SPEC = KindSpec(
     default_timeout=60.0,
     aliases=STREAM_ALIASES,
     sql_fields=SQL_FIELDS,
+    result_fields=SQL_RESULT_FIELDS,
     ref_fields=("copy",),
     needs_network=True,
 )
@@ -109,7 +116,13 @@ class Params(SqlParams):
 
 
 def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
-    """Keys of ``copy``."""
+    """Keys of ``copy``; and ``params`` is no list, also where a template is in it."""
+    if isinstance(params.get("params"), list):
+        yield ParamProblem(
+            ("params",),
+            "'params' is a list: values have names here",
+            "write each value in the SQL as a template ({{ … }}), where it is bound",
+        )
     yield from nested_problems(Copy, params.get("copy"), ("copy",), "`copy`")
 
 

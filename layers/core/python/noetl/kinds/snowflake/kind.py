@@ -11,7 +11,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.domain.outcomes.outcomes import PollRequest
 from noetl.kinds.rows.database import combine, summary_of
-from noetl.kinds.support.sql_params import ALIASES, SQL_FIELDS, SqlParams
+from noetl.kinds.support.sql_params import ALIASES, SQL_FIELDS, SQL_RESULT_FIELDS, SqlParams
 
 SPEC = KindSpec(
     name="snowflake",
@@ -20,6 +20,7 @@ SPEC = KindSpec(
     default_timeout=600.0,
     aliases=ALIASES,
     sql_fields=SQL_FIELDS,
+    result_fields=SQL_RESULT_FIELDS,
     needs_network=True,
     poll_seconds=300.0,
     extra="aws",

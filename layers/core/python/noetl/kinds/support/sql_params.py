@@ -17,6 +17,17 @@ from noetl.templating.sql_values import quote_name, quote_part
 
 ALIASES = {"command": "query", "commands": "query", "sql": "query"}
 SQL_FIELDS = ("query", "command", "commands", "sql")
+_OF_A_STATEMENT = ("rows", "row_count", "columns", "affected_rows")
+SQL_RESULT_FIELDS = (
+    *_OF_A_STATEMENT,
+    "results",
+    *(
+        f"command_{number}{part}"
+        for number in (0, 1)
+        for part in ("", *(f".{name}" for name in _OF_A_STATEMENT))
+    ),
+)
+"""Of several statements each has what one returns; the first two stand for all."""
 
 _RENDERED = "noetl_rendered_"
 _MARK = re.compile(r"%%|%\(([^\W\d]\w*)\)s")

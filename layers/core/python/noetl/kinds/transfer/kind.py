@@ -33,6 +33,7 @@ SPEC = KindSpec(
     default_timeout=3600.0,
     sql_fields=("source.query",),
     ref_fields=("source",),
+    result_fields=("rows_read", "rows_written", "resumed_at", "mode", "table", "uri", "artifact"),
     needs_network=True,
     poll_seconds=CALL_SECONDS,
     layer="duckdb",

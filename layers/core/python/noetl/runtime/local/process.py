@@ -210,7 +210,7 @@ class LocalRuntime:
         found: list[int] = []
         for first in range(0, len(payloads), BATCH):
             batch = payloads[first : first + BATCH]
-            found += start_each(program, batch, priority, self.opened.names, self.begin)
+            found += start_each(entry, program, batch, priority, self.opened.names, self.begin)
         return found
 
     def begin(self, starts: Sequence[Start]) -> list[bool]:
