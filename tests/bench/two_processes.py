@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -115,7 +115,7 @@ def served(
 def compare(
     name: str,
     text: str,
-    start: Callable[[int], contextmanager[list[tuple[str, str]]]],  # type: ignore[type-arg]
+    start: Callable[[int], AbstractContextManager[list[tuple[str, str]]]],
     seconds: float,
     runs: int,
 ) -> Ratio:

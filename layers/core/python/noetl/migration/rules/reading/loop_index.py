@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Entry, Map, Text, inside, text_of
-from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import NoSpellingError, substitute
+from noetl.formatting.nodes import Entry, Map, inside, text_of
+from noetl.formatting.spelling import rename
 from noetl.migration.page import RAW, Page, kind_of
 from noetl.migration.rule import Rule
 
@@ -30,12 +29,8 @@ def _read_index(entry: Entry, step: str) -> None:
     def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
         return ("iter.index", True) if name == step and attribute == "result_index" else None
 
-    value = entry.value
-    if entry.key not in RAW and isinstance(value, Text) and isinstance(value.value, str):
-        try:
-            rewrite(value, substitute(value.value, change))
-        except NoSpellingError:
-            return
+    if entry.key not in RAW:
+        rename(entry.value, change)
 
 
 RULE = Rule("loop-index", "The place of an item in its loop is `iter.index`.", apply, repairs=True)

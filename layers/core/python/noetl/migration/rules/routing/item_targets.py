@@ -24,10 +24,10 @@ from noetl.formatting.nodes import (
     plain,
     text_of,
 )
-from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import NoSpellingError, names_in, substitute
+from noetl.formatting.spelling import rename, rewrite
+from noetl.formatting.templates import names_in
 from noetl.migration.guards import both, inner
-from noetl.migration.page import Page, kind_of
+from noetl.migration.page import Page, kind_of, names_read
 from noetl.migration.rule import Rule
 from noetl.migration.rules.paging.pages import blocks_of
 from noetl.migration.rules.reading.rows_list import tasks_of
@@ -43,8 +43,6 @@ _WORD = re.compile(r"[A-Za-z_]\w*\Z")
 _PATHS = ("from", "path")
 """Keys of actions that name a value without a template."""
 _HINT = "let the loop collect what the next step needs, and loop over that there"
-
-
 _MOST = 20
 """Steps that follow an item, one behind the other."""
 
@@ -131,13 +129,8 @@ def _of_items(step: Map, own: frozenset[str], *, new: bool) -> Iterator[Entry]:
 
 def _names(value: Value) -> frozenset[str]:
     """Return the names that a value reads: in templates, and by paths."""
-    found: set[str] = set()
-    for entry in inside(value):
-        text = text_of(entry.value)
-        found |= names_in(text)
-        if text is not None and entry.key in _PATHS:
-            found.add(text.split(".")[0])
-    return frozenset(found)
+    paths = (text_of(entry.value) for entry in inside(value) if entry.key in _PATHS)
+    return names_read(value) | {path.split(".")[0] for path in paths if path is not None}
 
 
 def _nexts(entry: Entry) -> list[Map]:
@@ -357,12 +350,7 @@ def _over_items(step: Map, name: str, given: list[str]) -> None:
         return (f"{item}.{word}", False) if word in given and word not in _OF_A_CALL else None
 
     for entry in inside(step):
-        value = entry.value
-        if isinstance(value, Text) and isinstance(value.value, str):
-            try:
-                rewrite(value, substitute(value.value, change))
-            except NoSpellingError:
-                continue
+        rename(entry.value, change)
     loop = made({"in": f"{{{{ ctx.{_items(name)} | default([]) }}}}", "iterator": item})
     place = 1 + max(step.entries.index(one) for one in step.entries if one.key in ("step", "desc"))
     step.entries.insert(place, Entry("loop", loop, "loop", line=head.line, column=head.column))

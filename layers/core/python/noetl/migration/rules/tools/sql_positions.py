@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from itertools import accumulate, pairwise
 
-from noetl.formatting.nodes import List, Map, Text, items_of, plain
-from noetl.migration.page import QUERIES, Page, kind_of, remove
+from noetl.domain.errors import TemplateError
+from noetl.formatting.nodes import List, Text, plain
+from noetl.migration.page import Page, kind_of, remove, statements_of
 from noetl.migration.rule import Rule
+from noetl.templating.sql_split import tokens_of
 
-_POSITION = re.compile(r"\$([1-9][0-9]{0,3})(?!\w)")
-_TAG = re.compile(r"\$(?:[A-Za-z_]\w*)?\$")
+_NUMBER = re.compile(r"[1-9][0-9]{0,3}\Z")
 _WHOLE = re.compile(r"\{\{[^{}]*\}\}\Z")
 
 
@@ -21,8 +22,8 @@ def apply(page: Page) -> None:
         if kind_of(tool) != "postgres" or params is None or not isinstance(params.value, List):
             continue
         values = [_template(plain(item)) for item in params.value.values()]
-        texts = _statements(tool)
-        used = {int(found[1]) for text in texts for found in _positions(str(text.value))}
+        texts = list(statements_of(tool))
+        used = {number for text in texts for number, _, _ in _positions(str(text.value))}
         if None in values or used != set(range(1, len(values) + 1)):
             page.refuse(
                 params,
@@ -51,46 +52,27 @@ def _template(value: object) -> str | None:
     return None
 
 
-def _statements(tool: Map) -> list[Text]:
-    found = [value for name in QUERIES for value in (tool.get(name), *items_of(tool.get(name)))]
-    return [text for text in found if isinstance(text, Text) and isinstance(text.value, str)]
-
-
 def _bind(text: Text, values: list[str]) -> None:
+    """Write the values in the place of the positions."""
     sql, place, out = str(text.value), 0, []
-    for found in _positions(sql):
-        out += [sql[place : found.start()], values[int(found[1]) - 1]]
-        place = found.end()
+    for number, start, end in _positions(sql):
+        out += [sql[place:start], values[number - 1]]
+        place = end
     text.value = "".join([*out, sql[place:]])
 
 
-def _positions(sql: str) -> Iterator[re.Match[str]]:
-    """Yield the positions outside of texts, quoted names and comments."""
-    place = 0
-    while place < len(sql):
-        char = sql[place]
-        if char in "'\"":
-            place = _behind(sql, char, place + 1)
-        elif sql.startswith("--", place):
-            place = _behind(sql, "\n", place)
-        elif sql.startswith("/*", place):
-            place = _behind(sql, "*/", place + 2)
-        elif char == "$" and not (place and (sql[place - 1].isalnum() or sql[place - 1] == "_")):
-            position, tag = _POSITION.match(sql, place), _TAG.match(sql, place)
-            if position is not None:
-                yield position
-                place = position.end()
-            elif tag is not None:
-                place = _behind(sql, tag[0], tag.end())
-            else:
-                place += 1
-        else:
-            place += 1
-
-
-def _behind(sql: str, mark: str, start: int) -> int:
-    found = sql.find(mark, start)
-    return len(sql) if found < 0 else found + len(mark)
+def _positions(sql: str) -> list[tuple[int, int, int]]:
+    """Return the positions outside of texts, quoted names and comments: (number, start, end)."""
+    try:
+        tokens = [token.text for token in tokens_of([sql])]
+    except TemplateError:
+        return []
+    places = [0, *accumulate(map(len, tokens))]
+    return [
+        (int(number), places[at], places[at + 2])
+        for at, (mark, number) in enumerate(pairwise(tokens))
+        if mark == "$" and _NUMBER.match(number)
+    ]
 
 
 RULE = Rule("sql-positions", "A value of a statement is a template in it, bound as a parameter.", apply)

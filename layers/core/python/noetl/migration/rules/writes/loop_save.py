@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from noetl.formatting.nodes import Entry, List, Map, Text, Value, inside, made, text_of
-from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import NoSpellingError, names_in, substitute
-from noetl.migration.page import Page, kind_of
+from noetl.formatting.nodes import Entry, List, Map, Text, inside, made, text_of
+from noetl.formatting.spelling import rename, rewrite
+from noetl.migration.page import Page, kind_of, names_read
 from noetl.migration.rule import Rule
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
@@ -31,7 +30,7 @@ def apply(page: Page) -> None:
         entry = step.entry("save") if isinstance(step, Map) else None
         if not isinstance(step, Map) or entry is None or not _loops(step) or not isinstance(entry.value, Map):
             continue
-        read = _names(entry.value)
+        read = names_read(entry.value)
         if step.has("loop") and not read & (_WHOLE - {"result"}):
             continue
         reason = _reason(step, entry.value, read)
@@ -46,12 +45,6 @@ def _loops(step: Map) -> bool:
     return step.has("loop") or (isinstance(tool, Map) and kind_of(tool) == "iterator")
 
 
-def _names(value: Value) -> frozenset[str]:
-    """Return the names that the templates in a value read."""
-    found = (text_of(entry.value) for entry in inside(value))
-    return frozenset().union(*(names_in(text) for text in found if text is not None))
-
-
 def _reason(step: Map, save: Map, read: frozenset[str]) -> str | None:
     """Return why the ``save`` cannot be a step of its own."""
     if not _NAME.match(text_of(step.get("step")) or ""):
@@ -59,7 +52,7 @@ def _reason(step: Map, save: Map, read: frozenset[str]) -> str | None:
     if any(step.has(name) for name in _ROUTING):
         return "`save` of a loop beside `case` or `retry`"
     after = step.get("next")
-    if read & _OF_A_CALL or (after is not None and _names(after) & (_ALL | _OF_A_CALL)):
+    if read & _OF_A_CALL or (after is not None and names_read(after) & (_ALL | _OF_A_CALL)):
         return "`save` of a loop was done once, and what is read here belongs to one call"
     return None
 
@@ -95,13 +88,10 @@ def _read_loop(entry: Entry, loop: str) -> None:
         return (loop, False) if name in _ALL else None
 
     value = entry.value
+    rename(value, change)
     if isinstance(value, Text) and isinstance(value.value, str):
-        try:
-            text = substitute(value.value, change)
-        except NoSpellingError:
-            return
         alone = f"({loop} | length)"
-        rewrite(value, text.replace(f"{{{{ {alone} }}}}", f"{{{{ {loop} | length }}}}"))
+        rewrite(value, value.value.replace(f"{{{{ {alone} }}}}", f"{{{{ {loop} | length }}}}"))
 
 
 RULE = Rule("loop-save", "What a loop saves as a whole is written by a step after it.", apply)
