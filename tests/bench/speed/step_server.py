@@ -1,4 +1,4 @@
-"""An HTTP server whose only answer is one more than ``?value=``: what an ``http`` step of the benchmarks calls.
+"""An HTTP server whose only answer is one more than ``?value=``, after ``?pause=`` milliseconds: what ``http`` steps of benchmarks call.
 
 Usage: python tests/bench/speed/step_server.py   (prints its address, serves on loopback until its standard input ends)
 """
@@ -10,7 +10,7 @@ import re
 import sys
 import threading
 
-VALUE = re.compile(rb"[?&]value=(-?\d+)")
+VALUE, PAUSE = re.compile(rb"[?&]value=(-?\d+)"), re.compile(rb"[?&]pause=(\d+)")
 
 
 class Step(asyncio.Protocol):
@@ -23,12 +23,15 @@ class Step(asyncio.Protocol):
         self.waiting += data
         while b"\r\n\r\n" in self.waiting:
             head, self.waiting = self.waiting.split(b"\r\n\r\n", 1)
-            found = VALUE.search(head.split(b"\r\n", 1)[0])
+            target = head.split(b"\r\n", 1)[0]
+            found, pause = VALUE.search(target), PAUSE.search(target)
             body = b'{"value": %d}' % ((int(found[1]) if found else 0) + 1)
-            self.transport.write(
-                b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
-                % (len(body), body)
-            )
+            answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            if pause:
+                loop = asyncio.get_running_loop()
+                loop.call_later(int(pause[1]) / 1000, self.transport.write, answer % (len(body), body))
+            else:
+                self.transport.write(answer % (len(body), body))
 
 
 async def serve() -> None:

@@ -28,6 +28,11 @@ def shell() -> Task:
             None,
         ),
         ({"command": 'echo "{\\"n\\": $N}"', "env": {"N": 3}}, '{"n": 3}\n', {"n": 3}),
+        (
+            {"command": 'printf "%s %s" "$M" "$L"', "env": {"M": {"it's": 1}, "L": [True, None]}},
+            """{"it's":1} [true,null]""",
+            None,
+        ),
         ({"command": "pwd; ls -A | wc -l", "env": {}}, None, 0),
         ({"command": "false | true; echo after"}, "after\n", None),
         ({"command": "echo ${HOME:+home}; env | cut -d= -f1 | grep -c AWS || true"}, "home\n0\n", 0),

@@ -115,6 +115,83 @@ workflow:
   - step: end
     tool: { kind: noop, args: { books: "{{ start }}" } }
 """
+SAVED = """
+apiVersion: noetl.io/v1
+kind: Playbook
+metadata: { name: saved }
+workload: { api: "", pages: [2, 4] }
+workflow:
+  - step: start
+    tool: postgres
+    auth: cellar
+    command: |
+      CREATE TABLE pages (place int primary key, first int, more boolean);
+      CREATE TABLE shelves (pages int, books jsonb);
+    next: [{ step: read }]
+  - step: read
+    tool: iterator
+    collection: "{{ workload.pages }}"
+    element: page
+    task:
+      tool: http
+      url: "{{ workload.api }}/books"
+      params: { page: "{{ page }}" }
+      save:
+        storage: postgres
+        auth: cellar
+        table: pages
+        data: { place: "{{ read.result_index }}", first: "{{ result.data.data.books[0] }}", more: "{{ result.data.more }}" }
+    save:
+      storage: postgres
+      auth: cellar
+      table: shelves
+      data: { pages: "{{ count }}", books: "{{ results | map(attribute='books') | list | tojson }}" }
+    next: [{ step: tell }]
+  - step: tell
+    tool: postgres
+    auth: cellar
+    command: |
+      SELECT (SELECT json_agg(p ORDER BY place) FROM pages p) AS pages, (SELECT json_agg(s) FROM shelves s) AS shelves
+"""
+ITEMS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: items }
+workload: { api: "", pages: [{ at: 2 }, { at: 3 }, { at: 4 }], most: 6 }
+workflow:
+  - step: start
+    loop: { in: "{{ workload.pages }}", iterator: page }
+    tool: { kind: http, url: "{{ workload.api }}/books", params: { page: "{{ page.at }}" } }
+    case:
+      - when: "{{ event.name == 'step.enter' }}"
+        then: { set: { ctx: { short: [], long: [] } } }
+      - when: "{{ event.name == 'step.exit' and error is defined and error.status == 503 }}"
+        then: { retry: { max_attempts: 2, initial_delay: 0 } }
+      - when: "{{ event.name == 'step.exit' and response is defined and response.status == 200 }}"
+        then:
+          set: { ctx: { found: { page: "{{ page.at }}", last: "{{ response.data.books[-1] }}" } } }
+          next: [{ step: judge, args: { found: "{{ ctx.found }}", most: "{{ workload.most }}" } }]
+  - step: judge
+    tool: { kind: workbook, task: measure, with: { found: "{{ args.found }}", most: "{{ args.most }}" } }
+    case:
+      - when: "{{ event.name == 'step.exit' and result.over }}"
+        then:
+          collect: { from: result.page, into: long, mode: append }
+          next: [{ step: warn, args: { page: "{{ result.page }}" } }]
+      - when: "{{ event.name == 'step.exit' and not result.over }}"
+        then: { collect: { from: result.page, into: short, mode: append } }
+  - step: warn
+    tool: { kind: python, code: "result = f'page {page}'" }
+    args: { page: "{{ args.page }}" }
+    case:
+      - when: "{{ event.name == 'step.exit' }}"
+        then: { next: [{ step: sum }] }
+  - step: sum
+    tool: { kind: noop, args: { short: "{{ ctx.short }}", long: "{{ ctx.long }}" } }
+workbook:
+  - name: measure
+    tool: { kind: python, code: "result = {'page': found['page'], 'over': found['last'] > most}" }
+"""
 SHELL = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -188,6 +265,25 @@ def test_pages_are_collected_up_to_their_bound(
     api, asked = shelf
     assert run(PAGES, {"api": api}, database, tmp_path) == {"books": [1, 2, 3, 4, 5, 6]}
     assert asked == [1, 2, 3]
+
+
+def test_a_loop_saves_each_item_and_then_the_whole(
+    database: str, tmp_path: Path, shelf: tuple[str, list[int]]
+) -> None:
+    (row,) = run(SAVED, {"api": shelf[0]}, database, tmp_path)["rows"]
+    assert row["pages"] == [{"place": 0, "first": 3, "more": True}, {"place": 1, "first": 7, "more": True}]
+    assert row["shelves"] == [{"pages": 2, "books": [[3, 4], [7, 8]]}]
+
+
+@pytest.mark.parametrize(
+    ("most", "short", "long"), [(6, [2, 3], [4]), (9, [2, 3, 4], []), (1, [], [2, 3, 4])]
+)
+def test_what_follows_an_item_is_done_for_each_and_what_follows_all_once(
+    database: str, tmp_path: Path, shelf: tuple[str, list[int]], most: int, short: list[int], long: list[int]
+) -> None:
+    result = run(ITEMS, {"api": shelf[0], "most": most}, database, tmp_path)
+    assert result == {"short": short, "long": long}
+    assert shelf[1] == [2, 3, 4]
 
 
 def test_no_value_becomes_code_of_a_shell_script(database: str, tmp_path: Path) -> None:

@@ -48,3 +48,20 @@ def test_spaces_in_a_guard_do_not_hold_the_process() -> None:
     assert inner("{{- a" + spaces + "== 2 -}}") == "a == 2"
     assert compared("{{ a" + spaces + "b") is None
     assert compared("{{ a" + spaces + "}} > 2" + spaces) == "{{ (a) | float > 2 }}"
+
+
+def test_a_long_chain_of_steps_behind_an_item_is_refused() -> None:
+    """Each step would be one more call of the rule in itself."""
+    head = PLAYBOOK.partition("  - step")[0].format()
+    loop = "  - step: s0\n    loop: { in: [1], iterator: n }\n    tool: { kind: noop }\n"
+    ways = [
+        "    case: [{ when: \"{{ event.name == 'step.exit' }}\", "
+        f"then: {{ next: [{{ step: s{at + 1}, args: {{ n: '{{{{ {read} }}}}' }} }}] }} }}]\n"
+        for at, read in enumerate(["n", *["args.n"] * 1_200])
+    ]
+    steps = [f"  - step: s{at}\n    tool: {{ kind: noop }}\n{way}" for at, way in enumerate(ways)][1:]
+    text = head + loop + ways[0] + "".join(steps) + f"  - step: s{len(ways)}\n"
+    made = migrate_text(text, source_name="hostile.yaml", kinds=default_registry())
+    assert [one.message for one in made.refusals] == [
+        "more than 20 steps follow an item, one behind the other"
+    ]

@@ -71,6 +71,9 @@ def test_every_rule_has_cases_and_every_case_a_rule() -> None:
 
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: refused }\nworkflow:\n"
+_WAY = "      - { when: \"{{ event.name == 'step.exit' }}\", then: { next: [{ step: %s, args: { n: '{{ n }}' } }] } }\n"
+_ITEMS = "  - step: start\n    loop: { in: [1], iterator: n }\n    tool: { kind: noop }\n    case:\n%s%s"
+_STEP = "  - { step: %s, tool: { kind: noop }%s }\n"
 REFUSED = {
     "script elsewhere": (
         "  - step: start\n    tool:\n      kind: postgres\n      script: { uri: 's3://b/a.sql', source: { type: s3 } }\n",
@@ -103,6 +106,76 @@ REFUSED = {
         "      tool: { kind: postgres, table: '{{ t }}', mode: upsert, key: a }\n      args: { a: 1 }\n",
         ("sink-upsert", 8, 49, "cannot be written as SQL"),
     ),
+    "a loop that saves beside its case": (
+        "  - step: start\n    loop: { in: [1], iterator: n }\n    tool: { kind: noop }\n    case: []\n"
+        "    save: { storage: postgres, table: t, data: { n: '{{ count }}' } }\n",
+        ("loop-save", 9, 5, "beside `case`"),
+    ),
+    "a loop that saves what belongs to a call": (
+        "  - step: start\n    tool: { kind: iterator, collection: [1], element: n, task: { kind: noop } }\n"
+        "    save: { storage: postgres, table: t, data: { n: '{{ this }}' } }\n",
+        ("loop-save", 7, 5, "belongs to one call"),
+    ),
+    **{
+        f"{why} of a loop": (_ITEMS % (case, rest), ("item-targets", 9, 7, words))
+        for why, case, rest, words in (
+            ("two ways", _WAY % "a" + _WAY % "b", _STEP % ("a", "") + _STEP % ("b", ""), "several steps"),
+            ("a way back", _WAY % "a", _STEP % ("a", ", next: start"), "leads back"),
+            (
+                "a loop after an item",
+                _WAY % "a",
+                _STEP % ("a", ", loop: { in: [1], iterator: m }"),
+                "has a loop",
+            ),
+            (
+                "a way of another step",
+                _WAY % "a",
+                _STEP % ("a", "") + _STEP % ("b", ", next: a"),
+                "goes there once",
+            ),
+            ("a way nowhere", _WAY % "gone", "", "no step"),
+            (
+                "a payload out",
+                _WAY % "a",
+                _STEP % ("a", ", next: [{ step: b, args: { n: '{{ args.n }}' } }]") + _STEP % ("b", ""),
+                "reads what belongs to one item",
+            ),
+            (
+                "a result",
+                _WAY % "a",
+                _STEP % ("a", ", next: b") + _STEP % ("b", ", args: { a: '{{ a }}' }"),
+                "would be a list",
+            ),
+            (
+                "a name of its own",
+                _WAY % "a",
+                _STEP
+                % (
+                    "a",
+                    ", case: [{ when: \"{{ event.name == 'step.exit' and a.n }}\", then: { set: { x: 1 } } }]",
+                ),
+                "by its name",
+            ),
+            (
+                "an answer of its own",
+                _WAY % "a"
+                + "      - { when: \"{{ event.name == 'call.done' }}\", then: { set: { x: 1 } } }\n",
+                _STEP % ("a", ""),
+                "one event for both",
+            ),
+        )
+    },
+    "a loop with a task that reads its caller": (
+        _ITEMS % (_WAY % "a", "  - { step: a, tool: { kind: workbook, task: t } }\n")
+        + "workbook: [{ name: t, tool: { kind: noop, args: { all: '{{ n }}' } } }]\n",
+        ("item-targets", 9, 7, "a task of the workbook"),
+    ),
+    "a loop without a tool that is read": (
+        "  - step: start\n    loop: { in: [1], iterator: n }\n    case:\n"
+        + _WAY % "a"
+        + _STEP % ("a", ", args: { all: '{{ start }}' }"),
+        ("item-targets", 8, 7, "is read by another step"),
+    ),
     "transfer by statement": (
         "  - step: start\n    tool:\n      kind: transfer\n      source: { kind: postgres, query: SELECT 1 }\n"
         "      target: { kind: postgres, query: INSERT }\n",
@@ -112,6 +185,18 @@ REFUSED = {
         "  - step: start\n    tool:\n      kind: transfer\n      source: { kind: http, url: 'https://a.test' }\n"
         "      target: { kind: postgres, table: t, mode: overwrite, mapping: { a: b } }\n",
         ("transfer-http", 6, 5, "`mode: overwrite`"),
+    ),
+    "positions that do not fit": (
+        "  - step: start\n    tool:\n      kind: postgres\n      params: ['{{ execution_id }}', 2]\n      query: SELECT $1\n",
+        ("sql-positions", 8, 7, "does not fit"),
+    ),
+    "a position that is half a template": (
+        "  - step: start\n    tool: { kind: postgres, params: ['a {{ execution_id }}'], query: SELECT $1 }\n",
+        ("sql-positions", 6, 29, "does not fit"),
+    ),
+    "packages for code without imports": (
+        "  - step: start\n    tool: { kind: python, libs: [psycopg2-binary], code: result = 1 }\n",
+        ("python-libs", 6, 27, "what to import"),
     ),
     "guard of two expressions": (
         "  - step: start\n    tool: { kind: noop }\n    vars: { a: 1 }\n    next:\n"

@@ -30,6 +30,7 @@ def problems(name, params):
         ("duckdb", {"sources": {"a": {"ref": HOLE}, "b": {"file": "b.csv", "query": "x"}}}, ("sources", "b"), "`query` belongs to"),
         ("duckdb", {"sources": {"a": {"ref": HOLE, "format": "xls"}}}, ("sources", "a", "format"), "'csv', 'jsonl', 'json' or 'parquet'"),
         ("postgres", {"copy": {"table": "t", "from": HOLE, "mode": "upsert"}}, ("copy",), "an upsert needs a `key`"),
+        ("postgres", {"query": "SELECT $1", "params": [HOLE]}, ("params",), "values have names here"),
         ("postgres", {"copy": {"table": "t", "form": HOLE}}, ("copy", "form"), "no key 'form'"),
     ],
 )  # fmt: skip

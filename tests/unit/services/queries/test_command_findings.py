@@ -16,22 +16,27 @@ from noetl.services.queries.command_findings import CommandFindings
 AT = 1_800_000_000.0
 
 
-def execution(execution_id: int = 7) -> ExecutionInfo:
-    return ExecutionInfo(execution_id, "p", "p", "running", "", 1, AT, None, None, b"")
+def execution(execution_id: int = 7, ended_at: float | None = None) -> ExecutionInfo:
+    status = "running" if ended_at is None else "completed"
+    return ExecutionInfo(execution_id, "p", "p", status, "", 1, AT, ended_at, None, b"")
 
 
 class Family:
-    """A store that knows the children of one execution."""
+    """A store that knows the children of one execution.
 
-    def __init__(self, *children: int) -> None:
-        self.children = children
+    ``ended_at``: when all of them ended; None: they run.
+    """
+
+    def __init__(self, *children: int, ended_at: float | None = None) -> None:
+        self.children = {child: execution(child, ended_at) for child in children}
 
     def executions(self, *, limit: int, wanted: Any) -> list[ExecutionInfo]:
-        assert wanted.parent == 7 and set(wanted.statuses) == {"running", "paused"}
-        return [execution(child) for child in self.children][:limit]
+        assert wanted.parent == 7
+        found = self.children.values()
+        return [one for one in found if not wanted.statuses or one.status in wanted.statuses][:limit]
 
-    def info(self, execution_id: int) -> None:
-        return None
+    def info(self, execution_id: int) -> ExecutionInfo | None:
+        return self.children.get(execution_id)
 
 
 def command(owner: str = "", due_for: float = 5.0, **more: Any) -> OpenCommand:
@@ -77,12 +82,23 @@ def test_the_cause_is_named(name):
 
 
 def findings(store: Any, **more: Any) -> CommandFindings:
-    return CommandFindings(execution(), store, None, {}, **{"limited": frozenset(), **more})
+    return CommandFindings(execution(), store, None, {}, **{"limited": frozenset(), "now": AT, **more})
 
 
-def test_a_child_whose_end_is_on_the_way_is_told():
-    told = findings(Family()).of(Token(3, "load"), run(), command(waiting=True))
-    assert told is not None and told.severity == "warning" and "end is on the way" in told.message
+@pytest.mark.parametrize("child", [9, None], ids=["of a step", "of an item"])
+@pytest.mark.parametrize(("before", "severity"), [(1.0, "info"), (119.0, "info"), (121.0, "warning")])
+def test_the_end_of_a_child_is_on_its_way_for_two_minutes(child, before, severity):
+    told = findings(Family(9, ended_at=AT - before)).of(
+        Token(3, "load"), run(child=child), command(waiting=True)
+    )
+    assert told is not None and told.severity == severity
+    assert "on the way" in told.message + told.next[0]
+
+
+@pytest.mark.parametrize("child", [9, None], ids=["of a step", "of an item"])
+def test_a_child_that_is_gone_is_a_problem(child):
+    told = findings(Family()).of(Token(3, "load"), run(child=child), command(waiting=True))
+    assert told is not None and told.severity == "warning"
 
 
 def test_nobody_takes_it_for_a_minute_is_a_problem():

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindLookup, KindSpec
-from noetl.dsl.expressions import has_template
 from noetl.dsl.lowering.values import SCOPES
 from noetl.formatting.nodes import (
     Document,
@@ -22,7 +21,7 @@ from noetl.formatting.nodes import (
     text_of,
 )
 from noetl.formatting.order import tasks_of
-from noetl.formatting.templates import NoSpellingError, substitute
+from noetl.formatting.templates import NoSpellingError, Replace, substitute
 
 _INPUTS = ("args", "with", "input")
 RETRY_WORDS = {
@@ -275,14 +274,20 @@ def _templates(block: Map, raw: frozenset[str], old: set[str]) -> None:
         return ("output.data", True) if attribute == "result" else ("output", False)
 
     for entry in inside(block):
-        value = entry.value
-        if entry.key in raw or not isinstance(value, Text) or not isinstance(value.value, str):
-            continue
-        if has_template(value.value):
-            try:
-                rewrite(value, substitute(value.value, change))
-            except NoSpellingError:
-                continue
+        if entry.key not in raw:
+            rename(entry.value, change)
+
+
+def rename(value: Value, change: Replace) -> None:
+    """Replace names in a text that is a template.
+
+    One that binds such a name itself stays as it is.
+    """
+    if isinstance(value, Text) and isinstance(value.value, str):
+        try:
+            rewrite(value, substitute(value.value, change))
+        except NoSpellingError:
+            return
 
 
 def rewrite(text: Text, new: str) -> None:

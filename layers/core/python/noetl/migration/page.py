@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.expressions import has_template
 from noetl.dsl.rows_as_list import SQL_KINDS
-from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, items_of, map_of, text_of
-from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import NoSpellingError, Replace, substitute
+from noetl.formatting.nodes import Document, Entry, List, Map, Text, Value, inside, items_of, map_of, text_of
+from noetl.formatting.spelling import rename
+from noetl.formatting.templates import Replace, names_in
 
 _DATA = frozenset(
     {
@@ -137,19 +137,12 @@ class Page:
             owner = map_of(tool.get("source")) if kind_of(tool) == "transfer" else tool
             if kind_of(owner) not in kinds:
                 continue
-            for name in QUERIES:
-                value = owner.get(name)
-                for text in [value, *items_of(value)]:
-                    if isinstance(text, Text) and isinstance(text.value, str):
-                        yield text
+            yield from statements_of(owner)
 
     def substitute(self, change: Replace) -> None:
         """Replace names in every template; one that binds such a name itself stays as it is."""
         for text in self.texts():
-            try:
-                rewrite(text, substitute(text.value, change))
-            except NoSpellingError:
-                continue
+            rename(text, change)
 
 
 def _entries(value: Map | List) -> Iterator[Entry]:
@@ -173,6 +166,21 @@ def _tools(block: Map) -> Iterator[Map]:
     for one in _maps(block):
         if text_of(one.get("kind")) is not None:
             yield one
+
+
+def statements_of(tool: Map) -> Iterator[Text]:
+    """Yield the texts of SQL that a tool has."""
+    for name in QUERIES:
+        value = tool.get(name)
+        for text in [value, *items_of(value)]:
+            if isinstance(text, Text) and isinstance(text.value, str):
+                yield text
+
+
+def names_read(value: Value) -> frozenset[str]:
+    """Return the names that the templates in a value read."""
+    texts = (text_of(entry.value) for entry in inside(value))
+    return frozenset().union(*(names_in(text) for text in texts if text is not None))
 
 
 def kind_of(tool: Map) -> str:

@@ -116,7 +116,13 @@ class Params(SqlParams):
 
 
 def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
-    """Keys of ``copy``."""
+    """Keys of ``copy``; and ``params`` is no list, also where a template is in it."""
+    if isinstance(params.get("params"), list):
+        yield ParamProblem(
+            ("params",),
+            "'params' is a list: values have names here",
+            "write each value in the SQL as a template ({{ … }}), where it is bound",
+        )
     yield from nested_problems(Copy, params.get("copy"), ("copy",), "`copy`")
 
 

@@ -27,7 +27,10 @@ class ProgramParams(KindParams):
     """Arguments and environment of a program."""
 
     args: list[Scalar] = Field(default_factory=list, description="Arguments, given to the program as text.")
-    env: dict[str, Scalar] = Field(default_factory=dict, description="Environment variables of the program.")
+    env: dict[str, Scalar | dict[str, Any] | list[Any]] = Field(
+        default_factory=dict,
+        description="Environment variables of the program; a mapping or a list becomes JSON.",
+    )
 
     @field_validator("args")
     @classmethod
@@ -38,7 +41,7 @@ class ProgramParams(KindParams):
 
     @field_validator("env")
     @classmethod
-    def _usable_names(cls, value: dict[str, Scalar]) -> dict[str, Scalar]:
+    def _usable_names(cls, value: dict[str, Any]) -> dict[str, Any]:
         for name, item in value.items():
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) or "\0" in str(item):
                 raise ValueError(f"{name!r} cannot be an environment variable")
@@ -82,7 +85,9 @@ def run_to_result(
     )
 
 
-def as_text(value: Scalar) -> str:
+def as_text(value: Scalar | dict[str, Any] | list[Any]) -> str:
+    if isinstance(value, (dict, list)):
+        return codec.encode(value).decode()
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

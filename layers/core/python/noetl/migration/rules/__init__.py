@@ -18,6 +18,7 @@ from noetl.migration.rules.document import (
 )
 from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
 from noetl.migration.rules.reading import (
+    loop_index,
     loop_results,
     loop_summary,
     payload,
@@ -25,13 +26,21 @@ from noetl.migration.rules.reading import (
     spelling,
     steps_prefix,
 )
-from noetl.migration.rules.routing import case_targets, guard_text, next_conditions, next_payload, rule_else
+from noetl.migration.rules.routing import (
+    case_targets,
+    guard_text,
+    item_targets,
+    next_conditions,
+    next_payload,
+    rule_else,
+)
 from noetl.migration.rules.steps import (
     bare_set,
     canonical_form,
     http_result,
     set_list,
     step_calls,
+    step_result,
     task_type,
     tool_fields,
     tool_name,
@@ -49,10 +58,12 @@ from noetl.migration.rules.tools import (
     kind_names,
     output_select,
     playbook_call,
+    playbook_file,
     python_libs,
     script_file,
     shell_commands,
     sql_lists,
+    sql_positions,
     sql_quotes,
     sql_text,
     task_timeout,
@@ -61,6 +72,8 @@ from noetl.migration.rules.tools import (
 )
 from noetl.migration.rules.writes import (
     inline_tasks,
+    loop_save,
+    save_answer,
     save_block,
     sink_event_log,
     sink_names,
@@ -72,6 +85,7 @@ from noetl.migration.rules.writes import (
 _MODULES = (
     *(
         http_result,
+        save_answer,
         api_version,
         root_keys,
         root_variables,
@@ -81,8 +95,9 @@ _MODULES = (
         keychain_kind,
         telemetry,
     ),
-    *(tool_name, task_type, tool_fields, step_calls, rule_else),
+    *(tool_name, step_result, task_type, tool_fields, step_calls, rule_else),
     *(
+        loop_save,
         save_block,
         sink_event_log,
         kind_names,
@@ -102,6 +117,7 @@ _MODULES = (
         next_payload,
         set_list,
         bare_set,
+        item_targets,
     ),
     *(
         empty_keys,
@@ -115,18 +131,20 @@ _MODULES = (
         duckdb_memory,
         connection_pool,
         playbook_call,
+        playbook_file,
     ),
     *(
         transfer_ends,
         transfer_http,
         container_settings,
         shell_commands,
+        sql_positions,
         sql_lists,
         sql_quotes,
         sql_text,
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_results, loop_summary, rows_list, spelling, canonical_form),
+    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

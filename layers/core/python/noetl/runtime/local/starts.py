@@ -27,8 +27,8 @@ def start_each(
 ) -> list[int]:
     """Start one execution of ``entry`` per payload, in one batch.
 
-    Returns the ids in the same order. A start whose id another execution has gets another id. Raises InvalidInputError when a payload, or
-    the keychain, does not fit.
+    Return the ids in the order of the payloads. A start whose id another execution has gets another id. Raises
+    InvalidInputError when a payload, or the keychain, does not fit.
     """
     starts = [_start(entry, program, payload, priority, names) for payload in payloads]
     waiting = set(range(len(starts)))

@@ -264,6 +264,7 @@ class _Live:
                 deps.store, execution_id, state, [one.command_id for one in found if one.waiting]
             ),
             frozenset(wait.run for wait in self.waits),
+            deps.clock(),
         )
         self.loops: dict[int, LoopProgress] = {
             one.run: one for one in deps.store.loop_progress(execution_id) if one.gate != "closed"

@@ -14,7 +14,7 @@ from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
 from noetl.ports.executions.inspection import OpenCommand
 from noetl.services.history.progress import StepRun
-from noetl.services.queries.diagnosis import Finding, waits_for_callback
+from noetl.services.queries.diagnosis import DELIVERY_SECONDS, Finding, waits_for_callback
 from noetl.services.queries.queue_findings import delivered
 from noetl.services.queries.read_execution import view_status
 
@@ -30,6 +30,7 @@ class CommandFindings:
     """The findings about an execution's open commands.
 
     ``awaited``: command → the callback it waits for. ``limited``: step runs that wait for a concurrency key; another finding reports them.
+    ``now``: epoch seconds.
     """
 
     info: ExecutionInfo
@@ -37,6 +38,7 @@ class CommandFindings:
     deliveries: Deliveries | None
     awaited: Mapping[str, Awaited]
     limited: frozenset[int]
+    now: float
 
     def of(self, token: Token, run: StepRun | None, command: OpenCommand) -> Finding | None:
         """Explain why this command has no outcome; None when another finding explains it."""
@@ -64,7 +66,7 @@ class CommandFindings:
         status = "which is gone" if found is None else f"which is {view_status(found)}"
         return Finding(
             "waits_for_child",
-            "warning" if over else "info",
+            "warning" if over and not (found and self._has_just_ended(found)) else "info",
             f"{what} waits for execution {child}, {status}",
             token.step,
             token.run,
@@ -73,20 +75,30 @@ class CommandFindings:
 
     def _some_children(self, token: Token, what: str) -> Finding:
         """An item of a loop waits: history does not tell for which of the children."""
-        wanted = ExecutionFilter(parent=self.info.execution_id, statuses=("running", "paused"))
-        children = [one.execution_id for one in self.store.executions(limit=CHILDREN + 1, wanted=wanted)]
-        named = ", ".join(map(str, children[:CHILDREN])) + (" and others" if len(children) > CHILDREN else "")
+        parent = self.info.execution_id
+        live = ExecutionFilter(parent=parent, statuses=("running", "paused"))
+        children = [one.execution_id for one in self.store.executions(limit=CHILDREN + 1, wanted=live)]
+        if children:
+            named = ", ".join(map(str, children[:CHILDREN])) + (
+                " and others" if len(children) > CHILDREN else ""
+            )
+            words = f"{what} waits for one of its sub-executions, of which {named} have not ended"
+            return Finding(
+                "waits_for_child", "info", words, token.step, token.run, (f"`noetl analyze {children[0]}`",)
+            )
+        newest = self.store.executions(limit=CHILDREN, wanted=ExecutionFilter(parent=parent))
         return Finding(
             "waits_for_child",
-            "info" if children else "warning",
-            f"{what} waits for one of its sub-executions, of which {named} have not ended"
-            if children
-            else f"{what} waits for a sub-execution whose end is on the way",
+            "info" if any(map(self._has_just_ended, newest)) else "warning",
+            f"{what} waits for a sub-execution whose end is on the way",
             token.step,
             token.run,
-            tuple(f"`noetl analyze {one}`" for one in children[:1])
-            or ("ask again in a moment; if that stays, no engine is running: `noetl resume`",),
+            ("ask again in a moment; if that stays, no engine is running: `noetl resume`",),
         )
+
+    def _has_just_ended(self, child: ExecutionInfo) -> bool:
+        """Return whether the end of a child may still be on its way to the parent."""
+        return child.ended_at is not None and self.now - child.ended_at < DELIVERY_SECONDS
 
     def _held(self, token: Token, what: str, command: OpenCommand) -> Finding:
         if command.owner == QUEUE:

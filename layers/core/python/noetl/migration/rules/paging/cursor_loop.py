@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 
-from noetl.dsl.expressions import has_template
 from noetl.formatting.nodes import Entry, List, Map, Text, inside, made, map_of, plain, text_of
 from noetl.formatting.order import tasks_of
-from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import NoSpellingError, substitute
+from noetl.formatting.spelling import rename, rewrite
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
@@ -97,12 +95,7 @@ def _read_iteration(step: Map, iterator: str) -> None:
         return (f"iter.{iterator}", False) if name == iterator else None
 
     for entry in inside(step):
-        value = entry.value
-        if isinstance(value, Text) and isinstance(value.value, str) and has_template(value.value):
-            try:
-                rewrite(value, substitute(value.value, change))
-            except NoSpellingError:
-                continue
+        rename(entry.value, change)
 
 
 def _boundaries(step: Map) -> None:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 
 from noetl.formatting.nodes import Entry, List, Map, Text, Value, made, plain
-from noetl.migration.page import Page
+from noetl.migration.page import Page, named
 from noetl.migration.rule import Rule
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")
 
 
 def apply(page: Page) -> None:
-    """Write ``spec.result.select`` of the tool."""
-    for owner in (*page.tools(), *page.steps()):
+    """Write ``spec.result.select`` of the tool; under ``output`` it is ``select``."""
+    owners = (*page.tools(), *page.steps())
+    outputs = [output for owner in owners if isinstance(output := owner.get("output"), Map)]
+    for owner in (*owners, *outputs):
         entry = owner.entry("output_select")
         if entry is None:
             continue
-        if isinstance(entry.value, Map):
+        if isinstance(entry.value, Map) and owner not in outputs:
             _threshold(page, owner, entry, entry.value)
             continue
         paths = plain(entry.value)
@@ -28,10 +30,13 @@ def apply(page: Page) -> None:
                 "write spec: { result: { select: [{ path: …, as: … }] } }",
             )
             continue
-        select = [
-            {"path": path if path.startswith("$") else f"$.{path}", "as": _name(path)} for path in paths
-        ]
-        _put(owner, entry, "select", made(select))
+        select = made(
+            [{"path": path if path.startswith("$") else f"$.{path}", "as": _name(path)} for path in paths]
+        )
+        if owner in outputs:
+            owner.entries[owner.entries.index(entry)] = named("select", select, entry)
+        else:
+            _put(owner, entry, "select", select)
 
 
 def _threshold(page: Page, owner: Map, entry: Entry, block: Map) -> None:

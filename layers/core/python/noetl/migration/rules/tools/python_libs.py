@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import keyword
+import re
 
 from noetl.formatting.nodes import Entry, List, Map, Text, plain, text_of
 from noetl.migration.page import Page, kind_of, remove
 from noetl.migration.rule import Rule
+
+_IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t]", re.MULTILINE)
+_PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z")
 
 
 def apply(page: Page) -> None:
@@ -17,19 +21,25 @@ def apply(page: Page) -> None:
         if libs is None or kind_of(tool) != "python":
             continue
         code = tool.entry("code")
-        lines = _imports(libs)
+        lines = _imports(
+            libs, imports=_IMPORT.search(text_of(code.value) or "") is not None if code else False
+        )
         if lines is None or (lines and (code is None or text_of(code.value) is None)):
             page.refuse(libs, "`libs` does not say what to import", "import the modules in `code`")
             continue
         if lines and code is not None:
             text = text_of(code.value) or ""
             code.value = Text(with_imports(text, lines), style="|")
-        if isinstance(libs.value, List) and lines:
+        if isinstance(libs.value, List) and libs.value.entries:
             page.note(libs, "packages of `libs` have to be installed where workers run", safe=True)
         remove(tool, libs)
 
 
-def _imports(libs: Entry) -> list[str] | None:
+def _imports(libs: Entry, *, imports: bool) -> list[str] | None:
+    """Return the lines that import them.
+
+    ``imports``: the code imports modules itself; then a package whose name is no module's needs no line.
+    """
     value = libs.value
     if isinstance(value, Map):
         made = [_import(str(entry.key), plain(entry.value)) for entry in value.entries]
@@ -38,7 +48,9 @@ def _imports(libs: Entry) -> list[str] | None:
         names = [
             str(plain(item)).split("=")[0].split(">")[0].split("<")[0].strip() for item in value.values()
         ]
-        return [f"import {name}" for name in names] if all(_is_module(name) for name in names) else None
+        known = [name for name in names if _is_module(name)]
+        packages = all(name in known or (imports and _PACKAGE.match(name)) for name in names)
+        return [f"import {name}" for name in known] if packages else None
     return [] if isinstance(value, Text) and value.value is None else None
 
 

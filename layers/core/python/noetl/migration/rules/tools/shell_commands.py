@@ -12,6 +12,8 @@ from noetl.migration.rule import Rule
 
 _TAKEN = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "IFS"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_BASH = re.compile(r"^[ \t]*set [^\n#]*\bpipefail\b|^[ \t]*(?:if |while |until )?\[\[ |<<<", re.MULTILINE)
+"""What ``sh`` need not know."""
 
 
 def apply(page: Page) -> None:
@@ -52,6 +54,10 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         entry.value = Text("\n".join(["set -e", *made]) + "\n", style="|")
     elif made != lines:
         entry.value = Text(made[0], style="|" if "\n" in made[0] else "'")
+    if _BASH.search("\n".join(lines)) and not tool.has("interpreter"):
+        tool.entries.insert(
+            tool.entries.index(entry), Entry("interpreter", Text("bash"), "interpreter", line=entry.line)
+        )
     if variables.entries and env is None:
         tool.entries.insert(tool.entries.index(entry), Entry("env", variables, "env", line=entry.line))
 

@@ -1,4 +1,4 @@
-"""``timeout`` beside the kind, for kinds that have no such parameter."""
+"""``timeout`` beside the kind, for kinds that have no such parameter, and its other names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ _NAMES = ("timeout", "timeout_seconds", "timeout_s")
 
 
 def apply(page: Page) -> None:
-    """Move it to ``spec``."""
+    """Move it to ``spec``; a kind with a time-out of its own calls it ``timeout``."""
     for tool in page.tools():
         if kind_of(tool) in _OWN:
+            for name in _NAMES[1:]:
+                if tool.has(name) and not tool.has("timeout"):
+                    tool.rename(name, "timeout")
             continue
         for name in _NAMES:
             entry = tool.entry(name)

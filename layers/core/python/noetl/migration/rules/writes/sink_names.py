@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from noetl.formatting.nodes import Map, Text, map_of
-from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import NoSpellingError, substitute
+from noetl.formatting.spelling import rename
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
@@ -26,10 +25,7 @@ def _read_args(query: Text, names: set[str]) -> None:
     def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
         return ("args", False) if name in _OTHER and attribute in names else None
 
-    try:
-        rewrite(query, substitute(query.value, change))
-    except NoSpellingError:
-        return
+    rename(query, change)
 
 
 RULE = Rule("sink-names", "The SQL of a sink reads what it writes as `args`.", apply)

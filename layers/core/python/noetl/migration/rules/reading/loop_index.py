@@ -1,0 +1,36 @@
+"""``<step>.result_index``: the place of an item in the loop of its step."""
+
+from __future__ import annotations
+
+from noetl.formatting.nodes import Entry, Map, inside, text_of
+from noetl.formatting.spelling import rename
+from noetl.migration.page import RAW, Page, kind_of
+from noetl.migration.rule import Rule
+
+
+def apply(page: Page) -> None:
+    """Read it as ``iter.index``; the step itself has no result before its end."""
+    for step in page.steps():
+        name = text_of(step.get("step"))
+        loops = [entry for entry in inside(step) if _is_loop(entry)]
+        if name and len(loops) == 1:
+            for entry in inside(step):
+                _read_index(entry, name)
+
+
+def _is_loop(entry: Entry) -> bool:
+    value = entry.value
+    if not isinstance(value, Map):
+        return False
+    return entry.key == "loop" or kind_of(value) == "iterator"
+
+
+def _read_index(entry: Entry, step: str) -> None:
+    def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
+        return ("iter.index", True) if name == step and attribute == "result_index" else None
+
+    if entry.key not in RAW:
+        rename(entry.value, change)
+
+
+RULE = Rule("loop-index", "The place of an item in its loop is `iter.index`.", apply, repairs=True)

@@ -1,0 +1,38 @@
+"""A playbook that is called by its file."""
+
+from __future__ import annotations
+
+from noetl.dsl.diagnostics import InvalidPlaybookError
+from noetl.formatting.nodes import Text, map_of, text_of
+from noetl.formatting.reading import read
+from noetl.migration.page import Page, kind_of
+from noetl.migration.rule import Rule
+
+
+def apply(page: Page) -> None:
+    """Call it by the path that the file registers."""
+    for tool in page.tools():
+        entry = tool.entry("path")
+        place = text_of(entry.value) if entry is not None and kind_of(tool) == "playbook" else None
+        if entry is None or place is None or not place.startswith(("./", "../")):
+            continue
+        path = _registered(page.read_file(place), place)
+        if path is not None:
+            entry.value = Text(path)
+            page.note(entry, f"the playbook of {place} is called as it is registered: {path}", safe=True)
+
+
+def _registered(text: str | None, place: str) -> str | None:
+    if text is None:
+        return None
+    try:
+        root = read(text, place).root
+    except InvalidPlaybookError:
+        return None
+    owners = (map_of(root.get("metadata")), root)
+    return next(
+        (found for key in ("path", "name") for one in owners if (found := text_of(one.get(key)))), None
+    )
+
+
+RULE = Rule("playbook-file", "A playbook is called by its path, and no file.", apply, repairs=True)
