@@ -6,6 +6,8 @@ import { api, read } from "../../../api/client";
 import { notify } from "../../../app/notices";
 import { ActionButton, Button } from "../../../design/Button";
 import { ChangeList } from "../../../design/ChangeList";
+import { COPIES } from "../../../design/copies";
+import { CopyAs } from "../../../design/CopyAs";
 import { Failure } from "../../../design/Failure";
 import { TextField } from "../../../design/Field";
 import { JsonTree } from "../../../design/JsonTree";
@@ -53,6 +55,7 @@ export function PatchDialog({ executionId, close }: { executionId: string; close
       {send.error ? <Failure error={send.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>
+        <CopyAs of={() => COPIES.patch(executionId, patch.value ?? {}, reason)} disabled={patch.wrong !== undefined} />
         <ActionButton scope="execute" look="main" disabled={patch.wrong !== undefined || send.isPending} onPress={() => send.mutate()}>
           Change
         </ActionButton>

@@ -5,6 +5,8 @@ import { useState } from "react";
 import { api, read, type Schemas } from "../../../api/client";
 import { notify } from "../../../app/notices";
 import { ActionButton, Button } from "../../../design/Button";
+import { COPIES } from "../../../design/copies";
+import { CopyAs } from "../../../design/CopyAs";
 import { Failure } from "../../../design/Failure";
 import { type Choice, SelectField, TextField } from "../../../design/Field";
 import { Loaded } from "../../../design/Loaded";
@@ -62,6 +64,7 @@ export function RedriveDialog({ execution, start = "failure", close }: { executi
       {send.error ? <Failure error={send.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>
+        <CopyAs of={() => COPIES.redrive(id, from, chosen, reason)} />
         <ActionButton
           scope="execute"
           look="main"
