@@ -94,6 +94,43 @@ test("completion, explanations and fixes, by keyboard", { tag: "@gate" }, async 
   await expect(explained).toHaveCount(0);
 });
 
+test("the graph follows the text, stays while that has errors, and leads to a step's line", async ({ page, server, ui }) => {
+  await server.register(TEXT.replace("reprot", "report"));
+  await page.goto(`${ui.address}/ui/playbooks/help/editor?view=edit`);
+  const text = page.locator(".code-frame").getByRole("textbox");
+  const graph = page.getByRole("region", { name: "Graph of the text" });
+  const steps = graph.locator(".graph-node-name");
+  const status = graph.getByRole("status");
+  await expect(steps).toHaveText(["start", "report"]);
+  await text.press("Control+End");
+  await page.keyboard.insertText("    next: { arcs: [{ step: third }] }\n  - step: third\n    tool: { kind: noop }\n");
+  await expect(steps).toHaveText(["start", "report", "third"]);
+  await expect(graph.locator(".react-flow__edge")).toHaveCount(2);
+  await expect(status).toHaveText("The graph is that of this text.");
+
+  // Nothing is registered by that.
+  const versions = await server.ask<{ playbooks: unknown[] }>("GET", "/api/catalog/help/editor/versions");
+  expect(versions.playbooks).toHaveLength(1);
+
+  await page.keyboard.insertText("  - step: [");
+  await expect(status).toHaveText("The graph is that of the last text without errors.");
+  await expect(steps).toHaveText(["start", "report", "third"]);
+  await text.press("Control+z");
+  await expect(status).toHaveText("The graph is that of this text.");
+
+  await graph.getByRole("button", { name: "report" }).click();
+  await expect(text).toBeFocused();
+  await expect(page.locator(".code-frame .cm-activeLine")).toContainText("step: report");
+
+  // Beside the text where there is room, below it where there is none.
+  const place = async () => [await page.locator(".code-frame").boundingBox(), await graph.boundingBox()];
+  const [wideText, wideGraph] = await place();
+  expect(wideGraph?.x).toBeGreaterThan((wideText?.x ?? 0) + (wideText?.width ?? 0));
+  await page.setViewportSize({ width: 360, height: 800 });
+  const [narrowText, narrowGraph] = await place();
+  expect(narrowGraph?.y).toBeGreaterThan((narrowText?.y ?? 0) + (narrowText?.height ?? 0) - 1);
+});
+
 test("in a dialog the list takes Escape for itself, and the pointer asks what a kind is", async ({ page, ui }) => {
   await page.goto(`${ui.address}/ui/playbooks`);
   await page.getByRole("button", { name: "New playbook…" }).click();

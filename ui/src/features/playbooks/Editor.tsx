@@ -11,8 +11,8 @@ import { Failure } from "../../design/Failure";
 import { Note } from "../../design/Note";
 import { Skeleton } from "../../design/Skeleton";
 import { assist } from "../code/assist";
-import CodeView from "../code/CodeView";
-import type { Mark } from "../code/marks";
+import CodeView, { type Hands } from "../code/CodeView";
+import { DraftGraph } from "./DraftGraph";
 import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
 import { playbookSchema } from "./queries";
@@ -53,7 +53,7 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   const looked = useQuietText(typed);
   const check = useQuery({
     queryKey: ["check", looked],
-    queryFn: () => read(api.POST("/api/catalog/validate", { body: { content: looked, names: true } })),
+    queryFn: () => read(api.POST("/api/catalog/validate", { body: { content: looked, names: true, graph: true } })),
     enabled: looked.trim() !== "",
     placeholderData: keepPreviousData,
     retry: false,
@@ -67,7 +67,7 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
     const schema = () => client.getQueryData(playbookSchema.queryKey) ?? client.ensureQueryData(playbookSchema).catch(() => null);
     return assist({ schema, names: () => names.current });
   }, [client]);
-  const fixer = useRef<((mark: Mark) => void) | null>(null);
+  const hands = useRef<Hands | null>(null);
   /** The text names another path, whose versions are not those of this page. */
   const isOther = check.data?.path != null && check.data.path !== draft;
   const register = useMutation({
@@ -120,8 +120,15 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
           </p>
         </Note>
       ) : null}
-      <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} assist={helping} fixer={fixer} />
-      <Findings findings={findings} fix={(finding) => fixer.current?.(finding)} />
+      <div className="editor">
+        <div className="editor-panes">
+          <div className="stack">
+            <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} assist={helping} hands={hands} />
+            <Findings findings={findings} fix={(finding) => hands.current?.fix(finding)} />
+          </div>
+          <DraftGraph graph={check.data?.graph ?? null} goTo={(line) => hands.current?.goTo(line)} />
+        </div>
+      </div>
       {refused.map((error, at) => (
         <Failure key={at} error={error} />
       ))}
