@@ -1,6 +1,7 @@
 /** Help while a playbook is written: completion, explanations and fixes, from the schema and the names of the server. */
 import { AxeBuilder } from "@axe-core/playwright";
 
+import { HELLO } from "./playbooks";
 import { expect, test } from "./test";
 import { write } from "./writing";
 
@@ -92,6 +93,43 @@ test("completion, explanations and fixes, by keyboard", { tag: "@gate" }, async 
   await expect(explained).toHaveText(/^kindPlaybook\.More: noetl docs dsl\/keys$/);
   await page.keyboard.press("ArrowDown");
   await expect(explained).toHaveCount(0);
+});
+
+test("entries of the last execution are offered: of an answer over HTTP, of a child, of elements of a list", async ({ page, server, ui }) => {
+  const child = HELLO.replaceAll("demo/hello", "learn/child").replace("text: hello", "receipt: { total: 3 }");
+  const parent = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: parent, path: learn/parent }
+workflow:
+  - step: start
+    tool: { kind: http, url: "${server.address}/health" }
+    next: { arcs: [{ step: call }] }
+  - step: call
+    tool: { kind: playbook, path: learn/child }
+    next: { arcs: [{ step: each }] }
+  - step: each
+    loop: { in: "{{ [1, 2] }}", iterator: n }
+    tool: { kind: noop, args: { double: "{{ iter.n * 2 }}" } }
+`;
+  await server.register(child);
+  await server.register(parent);
+  expect((await server.run("learn/parent")).status).toBe("completed");
+  const learned = page.waitForResponse((answer) => answer.url().endsWith("/entries"));
+  await page.goto(`${ui.address}/ui/playbooks/learn/parent?view=edit`);
+  // No value of a result comes with that.
+  expect(await (await learned).text()).not.toContain("18446744073709551617");
+  const options = page.locator(".code-frame").getByRole("option");
+  const text = page.locator(".code-frame").getByRole("textbox");
+  await text.press("Control+End");
+  await page.keyboard.insertText("  - step: last\n    tool: ");
+  await page.keyboard.type('{ kind: noop, args: { a: "{{ start.');
+  for (const name of ["status", "status_code", "headers"]) await expect(options.getByText(name, { exact: true })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await page.keyboard.type("status }} {{ call.receipt.");
+  await expect(options).toHaveText(["totalentry"]);
+  await page.keyboard.press("Escape");
+  await page.keyboard.type("total }} {{ each[0].");
+  await expect(options).toHaveText(["doubleentry"]);
 });
 
 test("the graph follows the text, stays while that has errors, and leads to a step's line", async ({ page, server, ui }) => {

@@ -11,11 +11,12 @@ import { Failure } from "../../design/Failure";
 import { Note } from "../../design/Note";
 import { Skeleton } from "../../design/Skeleton";
 import { assist } from "../code/assist";
+import { withLearned } from "../code/assist/learned";
 import CodeView, { type Hands } from "../code/CodeView";
 import { DraftGraph } from "./DraftGraph";
 import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
-import { playbookSchema } from "./queries";
+import { learnedFrom, playbookSchema } from "./queries";
 import { useKeptDraft } from "./useKeptDraft";
 
 /** The server looks at a text when nothing was typed for so long. */
@@ -63,9 +64,12 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   // The names of the last text that was a playbook: one that is half written has none.
   const names = useRef<Schemas["PlaybookNames"] | null>(null);
   names.current = check.data?.names ?? names.current;
+  const learned = useQuery({ ...learnedFrom(draft), enabled: version !== undefined });
+  const seen = useRef(learned.data);
+  seen.current = learned.data;
   const helping = useMemo(() => {
     const schema = () => client.getQueryData(playbookSchema.queryKey) ?? client.ensureQueryData(playbookSchema).catch(() => null);
-    return assist({ schema, names: () => names.current });
+    return assist({ schema, names: () => withLearned(names.current, seen.current) });
   }, [client]);
   const hands = useRef<Hands | null>(null);
   /** The text names another path, whose versions are not those of this page. */
