@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from noetl.domain.errors import TaskError
 from noetl.services.queries import result_entries
 from noetl.services.queries.result_entries import read_entries
 from noetl.templating import StepView
@@ -31,6 +32,10 @@ HTTP = {
 SQL = {"columns": ["id"], "rows": [{"id": 1, "total": 2}], "row_count": 1}
 
 
+def gone(ref: Mapping[str, Any]) -> Any:
+    raise TaskError("it is gone", kind="storage_access", code="REFERENCE_NOT_AVAILABLE")
+
+
 class OneExecution:
     """A store with the slots of one execution."""
 
@@ -46,7 +51,7 @@ class OneExecution:
 
 def entries(ground: Ground, **results: Any) -> dict[str, list[str]]:
     store = OneExecution(results, ground)
-    found = read_entries(store, store.execution_id)  # type: ignore[arg-type]
+    found = read_entries(store, gone, store.execution_id)  # type: ignore[arg-type]
     return {one.step: one.fields for one in found.steps}
 
 
@@ -69,7 +74,9 @@ def entries(ground: Ground, **results: Any) -> dict[str, list[str]]:
         (None, [], []),
     ],
 )  # fmt: skip
-def test_the_names_are_those_that_templates_reach(ground: Ground, data: Any, some: list[str], none: list[str]) -> None:
+def test_the_names_are_those_that_templates_reach(
+    ground: Ground, data: Any, some: list[str], none: list[str]
+) -> None:
     found = entries(ground, one=data).get("one", [])
     assert set(some) <= set(found) and not set(none) & set(found)
     assert len(found) == len(set(found))
@@ -88,6 +95,26 @@ def reached(data: Any, path: str) -> Any:
     return value
 
 
+def test_large_results_are_loaded_within_bounds(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The body of an answer over HTTP is mostly large; one that is too large has what its reference knows."""
+    monkeypatch.setattr(result_entries, "LARGEST_LOADED", 100)
+    monkeypatch.setattr(result_entries, "MOST_LOADED", 250)
+    asked: list[str] = []
+
+    def load(ref: Mapping[str, Any]) -> Any:
+        asked.append(ref["ref"][-1])
+        return HTTP
+
+    results = {name: {**REF, "ref": REF["ref"] + name, "size": 100} for name in "abc"} | {
+        "d": {**REF, "size": 101}
+    }
+    store = OneExecution(results, ground)
+    found = {one.step: one.fields for one in read_entries(store, load, store.execution_id).steps}  # type: ignore[arg-type]
+    assert asked == ["a", "b"]
+    assert {"city.name", "city.at[].lat", "headers.etag"} <= set(found["b"])
+    assert found["c"] == found["d"] == ["rows", "count"]
+
+
 def test_no_value_is_answered_and_no_other_scope_is_read(ground: Ground) -> None:
     found = entries(ground, one={"user": "a secret value"})
     assert found == {"one": ["user"]}
@@ -97,7 +124,7 @@ def test_an_answer_is_bounded(ground: Ground, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(result_entries, "MOST", 250)
     wide = {f"k{number}": {"x": 1} for number in range(300)}
     store = OneExecution({"a": wide, "b": wide, "c": wide}, ground)
-    found = read_entries(store, store.execution_id)  # type: ignore[arg-type]
+    found = read_entries(store, gone, store.execution_id)  # type: ignore[arg-type]
     assert [(one.step, len(one.fields)) for one in found.steps] == [("a", 200), ("b", 50)] and found.left_out
     deep: Any = 1
     for _ in range(50):
@@ -111,7 +138,9 @@ def test_the_last_execution_of_a_playbook_is_asked_over_the_api(ground: Ground) 
     execution_id = ground.run(LOOPED)
     answer = ground.ask("GET", f"/api/executions/{execution_id}/entries").json
     assert answer["execution_id"] == execution_id and not answer["left_out"]
-    assert {"results", "count", "failed"} <= set(next(one for one in answer["steps"] if one["step"] == "start")["fields"])
+    assert {"results", "count", "failed"} <= set(
+        next(one for one in answer["steps"] if one["step"] == "start")["fields"]
+    )
     assert len(json.dumps(answer)) < 2_000
     missing = ground.ask("GET", "/api/executions/382358247895465985/entries")
     assert (missing.status, missing.json["code"]) == (404, "execution_not_found")

@@ -18,8 +18,9 @@ from noetl.domain.results.result_bytes import compression_of
 from noetl.domain.results.tiers import KNOWN_TIERS
 from noetl.ports.results import ObjectReader
 from noetl.services.queries import read_execution
-from noetl.services.queries.result_entries import read_entries
+from noetl.services.queries.result_entries import LARGEST_LOADED, read_entries
 from noetl.services.queries.result_response import Delivered, deliver, divided, in_parts
+from noetl.services.results.hydration import make_hydrate
 
 LINK_SECONDS = 900
 PIECE = 1024 * 1024
@@ -47,10 +48,12 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
 
 
 def get_entries(deps: ApiDeps, request: Request) -> Answer:
-    """Read every result that is kept inline, so it is long work."""
+    """Read every result of steps, so it is long work."""
     execution_id = parse.execution_id(request.params["execution_id"])
     begin_long_work()
-    return Answer(200, read_entries(deps.store, execution_id))
+    return Answer(
+        200, read_entries(deps.store, make_hydrate(deps.results, most=LARGEST_LOADED), execution_id)
+    )
 
 
 def result_answers(deps: ApiDeps, execution_id: int, value: Any, *, most: int) -> Iterator[ResultAnswer]:
