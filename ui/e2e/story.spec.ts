@@ -113,21 +113,29 @@ test("a context is changed, and the gate that waits for it opens", async ({ page
   await expect(page.getByRole("region", { name: "Summary" }).getByText("completed")).toBeVisible();
 });
 
-test("2^64+1 from a playbook to the screen, to copied JSON, and back into a new run", async ({ page, context, server, ui }) => {
+test("integers of 20 and 30 digits from a playbook to the screen, to copied JSON, and back into a new run", async ({ page, context, server, ui }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-  await server.register(HELLO);
-  const { execution_id } = await server.run("demo/hello");
+  const longer = "123456789012345678901234567891";
+  const digits = HELLO.replace("{ huge:", `{ longer: ${longer}, huge:`).replace("args: {", 'args: { longer: "{{ workload.longer }}",');
+  await server.register(digits.replaceAll("demo/hello", "demo/digits"));
+  const { execution_id } = await server.run("demo/digits");
   await page.goto(`${ui.address}/ui/executions/${execution_id}?view=data`);
   const result = page.getByRole("region", { name: "Result" });
   await expect(result).toContainText("18446744073709551617");
+  await expect(result).toContainText(longer);
   await result.getByRole("button", { name: "Copy result as JSON" }).click();
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('"huge": 18446744073709551617');
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  expect(copied).toContain('"huge": 18446744073709551617');
+  expect(copied).toContain(`"longer": ${longer}`);
   await page.getByRole("link", { name: "Run again…" }).click();
   await expect(page.getByLabel("huge")).toHaveValue("18446744073709551617");
   await page.getByLabel("huge").fill("18446744073709551619");
+  await expect(page.getByLabel("longer")).toHaveValue(longer);
+  await page.getByLabel("longer").fill("-999999999999999999999999999999");
   await page.getByRole("button", { name: "Run version 1" }).click();
   await page.getByRole("link", { name: "Data" }).click();
   await expect(page.getByRole("region", { name: "Result" })).toContainText("18446744073709551619");
+  await expect(page.getByRole("region", { name: "Result" })).toContainText("-999999999999999999999999999999");
 });
 
 test("a backfill lists its moments first", async ({ page, server, ui }) => {
