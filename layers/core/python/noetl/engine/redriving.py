@@ -50,8 +50,9 @@ def redrive(d: Decider, event: Redrive) -> bool:
 def arrivals_of(
     program: Program, state: ExecutionState, event: Redrive, args_of: Callable[[int], dict[str, Any]]
 ) -> tuple[Arrival, ...]:
-    """Return the runs that a redrive begins with: of its step, or of every token that was left.
+    """Return the runs that a redrive begins with.
 
+    They are of its step, or of every token that was left.
     ``args_of``: the arguments of a run. One that waited at a join waits there again (``sync``).
     """
     number = state.next_run

@@ -98,7 +98,7 @@ def _redrive(deps: ApiDeps, execution_id: int, body: RedriveBody, by: ChangeRequ
 
 
 def _program(deps: ApiDeps, execution_id: int, body: RedriveBody) -> str:
-    """Find the program of the version to continue with; empty for the one that the execution had."""
+    """Find the program of the version to continue with; empty: the one it had."""
     if body.version is None:
         return ""
     path = read_execution.find(deps.store, execution_id).path
@@ -172,7 +172,7 @@ inject_token = changing(TokenBody, _inject_token)
 
 
 def redrive(deps: ApiDeps, request: Request) -> Answer:
-    """As every change of one execution; a dry run is refused alike, and answers what would run."""
+    """Redrive one execution; a dry run is refused alike, and answers what would run."""
     body = parse.body(request, deps, RedriveBody)
     if not body.dry_run:
         return _begin_redrive(deps, request)

@@ -1,4 +1,7 @@
-"""Names of the entries of an execution's results, as templates reach them: for completion in editors. No value is answered."""
+"""Names of the entries of an execution's results, for completion in editors.
+
+They are those that templates reach. No value is answered.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +35,20 @@ _ELEMENTS = 3
 
 
 class StepEntries(msgspec.Struct, frozen=True):
-    """``fields``: ``rows``, ``rows[].id``; ``[]`` stands for a number between brackets."""
+    """The entries of one step's result.
+
+    ``fields``: ``rows``, ``rows[].id``; ``[]`` is a number between brackets.
+    """
 
     step: str
     fields: list[str]
 
 
 class ResultEntries(msgspec.Struct, frozen=True):
-    """The entries of an execution's results, by step. ``left_out``: there are more than this answer has."""
+    """The entries of an execution's results, by step.
+
+    ``left_out``: there are more than this answer has.
+    """
 
     execution_id: str
     steps: list[StepEntries]
@@ -85,14 +94,17 @@ def _is_name(name: Any) -> bool:
 
 
 class _Looking:
-    """A look at values by the rules of templates (``templating.views``), which loads large ones as long as there is room."""
+    """A look at values by the rules of templates (``templating.views``).
+
+    It loads large ones as long as there is room.
+    """
 
     def __init__(self, load: Callable[[Mapping[str, Any]], Any]) -> None:
         self.load = load
         self.room = MOST_LOADED
 
     def of_step(self, state: Any) -> Iterator[str]:
-        """Yield what may follow the name of a step: entries of its result, then the labels of its tasks."""
+        """Yield the entries of a step's result, then the labels of its tasks."""
         if not isinstance(state, Mapping):
             return
         data = state.get("data")
