@@ -129,24 +129,24 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
           <div className="stack">
             <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} assist={helping} hands={hands} />
             <Findings findings={findings} fix={(finding) => hands.current?.fix(finding)} />
+            {refused.map((error, at) => (
+              <Failure key={at} error={error} />
+            ))}
+            <div className="row">
+              <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
+                {moved === null ? "Register" : "Register all the same"}
+              </ActionButton>
+              <Button onPress={() => format.mutate()} disabled={format.isPending || typed.trim() === ""}>
+                Format
+              </Button>
+              <Button onPress={drop} disabled={!changed}>
+                Drop the draft
+              </Button>
+              <span className="muted small">{changed ? "A draft is kept in this browser. " : ""}Control+Space completes, Control+I explains, F8 goes to the next problem, Control+. does what it suggests. Escape, then Tab, leaves the text.</span>
+            </div>
           </div>
           <DraftGraph graph={check.data?.graph ?? null} goTo={(line) => hands.current?.goTo(line)} />
         </div>
-      </div>
-      {refused.map((error, at) => (
-        <Failure key={at} error={error} />
-      ))}
-      <div className="row">
-        <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
-          {moved === null ? "Register" : "Register all the same"}
-        </ActionButton>
-        <Button onPress={() => format.mutate()} disabled={format.isPending || typed.trim() === ""}>
-          Format
-        </Button>
-        <Button onPress={drop} disabled={!changed}>
-          Drop the draft
-        </Button>
-        <span className="muted small">{changed ? "A draft is kept in this browser. " : ""}Control+Space completes, Control+I explains, F8 goes to the next problem, Control+. does what it suggests. Escape, then Tab, leaves the text.</span>
       </div>
     </div>
   );
