@@ -183,8 +183,9 @@ for (const [name, answer] of Object.entries(FAULTS)) {
     let broken = true;
     await page.route(/\/api\/(?!session|stream)/, (route) => (broken ? route.fulfill(answer) : route.fallback()));
     for (const path of [
-      ...["", "executions", "approvals", "limits", "workers", "playbooks", "playbooks/demo/hello", "schedules", "credentials", "dead-letters"],
-      ...["", "?view=data", "?view=why", "?view=logs", "?view=events"].map((view) => `executions/${execution_id}${view}`),
+      ...["", "executions", "approvals", "limits", "workers", "playbooks", "playbooks/demo/hello", "schedules", "credentials", "dead-letters", "sql"],
+      ...["graph", "versions", "diff", "edit", "tests", "relations", "run"].map((view) => `playbooks/demo/hello?view=${view}`),
+      ...["", "?view=timeline", "?view=data", "?view=why", "?view=logs", "?view=events", "?view=code", "?view=cost", "?at=3"].map((view) => `executions/${execution_id}${view}`),
       `compare?a=${execution_id}&b=${execution_id}`,
     ]) {
       await page.goto(`${ui.address}/ui/${path}`);

@@ -14,7 +14,8 @@ export const queries: QueryClient = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 5_000,
-      retry: (failures, error) => failures < 2 && !(error instanceof Problem && !error.body.retryable),
+      // An answer that is not JSON comes from something else than the server, and would come again.
+      retry: (failures, error) => failures < 2 && !(error instanceof SyntaxError || (error instanceof Problem && !error.body.retryable)),
       refetchOnWindowFocus: true,
     },
   },

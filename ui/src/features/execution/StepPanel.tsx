@@ -1,12 +1,15 @@
 /** The step run that is selected: its facts, its error, its result on request. */
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 
+import { lazy, Suspense } from "react";
+
 import type { Json } from "../../api/json";
 import { Button } from "../../design/Button";
 import { Facts } from "../../design/Facts";
 import { Icon } from "../../design/Icon";
 import { JsonTree } from "../../design/JsonTree";
 import { Moment } from "../../design/Moment";
+import { Skeleton } from "../../design/Skeleton";
 import { Status } from "../../design/Status";
 import { durationText } from "../../design/time";
 import { ExecutionLink } from "./Header";
@@ -14,10 +17,17 @@ import { LoopItems } from "./LoopItems";
 import { LoopProgress } from "./LoopProgress";
 import type { StepRun } from "./queries";
 import { StepResult } from "./StepResult";
+import { useOpened } from "./useOpened";
+
+const ChildGraph = lazy(() => import("./ChildGraph"));
 
 export function StepPanel({ executionId, step }: { executionId: string; step: StepRun }) {
   const navigate = useNavigate({ from: "/executions/$id" });
   const { at } = useSearch({ from: "/shell/executions/$id" });
+  const { opened, toggle } = useOpened();
+  // What it had done at a moment of the past is not known here.
+  const child = at === undefined ? step.child_execution_id : null;
+  const isOpen = child != null && opened.includes(child);
   return (
     <section className="card stack" aria-label={`Step ${step.step}, run ${step.run}`}>
       <div className="row spread">
@@ -44,6 +54,16 @@ export function StepPanel({ executionId, step }: { executionId: string; step: St
         ]}
       />
       {step.loop && at === undefined ? <LoopItems executionId={executionId} step={step} /> : null}
+      {child ? (
+        <>
+          <div>
+            <Button pressed={isOpen} onPress={() => toggle(child)}>
+              Graph of the child
+            </Button>
+          </div>
+          <Suspense fallback={<Skeleton lines={4} />}>{isOpen ? <ChildGraph id={child} /> : null}</Suspense>
+        </>
+      ) : null}
       {step.error ? <JsonTree label="error" value={step.error as Json} /> : null}
       <p>
         <Link from="/executions/$id" search={(before) => ({ ...before, view: "logs", step: step.step, ofRun: step.run, at: undefined })}>

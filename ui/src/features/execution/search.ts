@@ -40,6 +40,8 @@ export interface ExecutionSearch {
   show?: (typeof PARTS)[number];
   /** How the timeline draws idle time. */
   idle?: (typeof IDLE)[number];
+  /** The sub-executions whose steps are shown within, by their ids with commas between. */
+  open?: string;
 }
 
 export function executionSearch(search: RawSearch): ExecutionSearch {
@@ -57,5 +59,6 @@ export function executionSearch(search: RawSearch): ExecutionSearch {
     show: oneOf(search, "show", PARTS),
     level: oneOf(search, "level", LEVELS),
     idle: oneOf(search, "idle", IDLE),
+    open: textOf(search, "open"),
   };
 }

@@ -124,17 +124,26 @@ function Row({ row, index, selected, toggle }: { row: ExecutionRow; index: numbe
 
 /** j and k move the focus from link to link, x selects; Enter follows the link by itself. */
 function useRowKeys(rows: ExecutionRow[], toggle: (id: string) => void, scrollTo: (index: number) => void): void {
+  /** The row that gets the focus as soon as it is drawn: keys that come before count from it. */
+  const aimed = useRef<number | null>(null);
   useEffect(() => {
     const listen = (event: KeyboardEvent) => {
       if (isTyping(event) && !(event.target as HTMLInputElement).matches("[type=checkbox]")) return;
       if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector(".overlay")) return;
       const focused = document.activeElement;
-      const at = focused instanceof HTMLElement && focused.dataset.row ? Number(focused.dataset.row) : -1;
+      const at = aimed.current ?? (focused instanceof HTMLElement && focused.dataset.row ? Number(focused.dataset.row) : -1);
       const step = { j: 1, k: -1 }[event.key];
       if (step !== undefined) {
         const next = Math.max(0, Math.min(rows.length - 1, at + step));
         scrollTo(next);
-        requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-row="${next}"]`)?.focus());
+        aimed.current = next;
+        if (focusRow(next)) aimed.current = null;
+        else
+          requestAnimationFrame(() => {
+            if (aimed.current === null) return;
+            focusRow(aimed.current);
+            aimed.current = null;
+          });
       } else if (event.key === "x" && at >= 0) {
         toggle(rows[at]?.execution_id ?? "");
       }
@@ -142,4 +151,11 @@ function useRowKeys(rows: ExecutionRow[], toggle: (id: string) => void, scrollTo
     addEventListener("keydown", listen);
     return () => removeEventListener("keydown", listen);
   }, [rows, toggle, scrollTo]);
+}
+
+/** Give a row the focus; false: it is not drawn yet. */
+function focusRow(index: number): boolean {
+  const link = document.querySelector<HTMLElement>(`[data-row="${index}"]`);
+  link?.focus();
+  return link !== null;
 }

@@ -1,75 +1,90 @@
 /** One step run on the time axis; a loop is a band of its items. */
+import type { CSSProperties } from "react";
+
 import { Icon } from "../../../design/Icon";
 import { iconOf, toneOf } from "../../../design/Status";
 import { durationText, toMillis } from "../../../design/time";
-import type { StepRun } from "../queries";
+import type { LaneOf } from "./lanes";
 import { LoopBar } from "./LoopBar";
 import { beginOf, runText, segmentsOf, segmentText } from "./phases";
 import { placed, type Scale } from "./scale";
 
 export function Lane({
-  executionId,
-  step,
+  row: { executionId, step, depth },
   scale,
   offset,
   picked,
   pick,
+  opened,
+  toggle,
 }: {
-  executionId: string;
-  step: StepRun;
+  row: LaneOf;
   scale: Scale;
   offset: number;
   picked: boolean;
   pick: () => void;
+  /** Whether the steps of its sub-execution are shown below; undefined: it has none. */
+  opened: boolean | undefined;
+  toggle: () => void;
 }) {
   const end = toMillis(step.started_at) + step.duration_ms;
   const from = scale.place(beginOf(step));
   const to = scale.place(end);
   const tone = toneOf(step.status);
   return (
-    <button
-      type="button"
-      className="timeline-lane"
-      style={{ transform: `translateY(${offset}px)` }}
-      aria-pressed={picked}
-      aria-label={`${step.step}, ${runText(step)}`}
-      onClick={pick}
+    <div
+      className="timeline-row"
+      data-child={opened !== undefined || undefined}
+      style={{ transform: `translateY(${offset}px)`, "--depth": depth } as CSSProperties}
     >
-      <span className={`timeline-name tone-only-${tone}`}>
-        <Icon name={iconOf(step.status)} />
-        <span>{step.step}</span>
-      </span>
-      <span className="timeline-track">
-        {scale.gaps.map((gap) => (
-          <span
-            key={gap.from}
-            className="timeline-gap"
-            style={{ left: `${gap.at * 100}%`, width: `${(scale.place(gap.to) - gap.at) * 100}%` }}
-          />
-        ))}
-        {step.loop ? (
-          <LoopBar executionId={executionId} step={step} scale={scale} />
-        ) : (
-          segmentsOf(step).map((segment) => (
+      {opened === undefined ? null : (
+        <button type="button" className="timeline-toggle" aria-expanded={opened} aria-label={`Steps of the child of ${step.step}`} onClick={toggle}>
+          <Icon name="chevron" />
+        </button>
+      )}
+      <button
+        type="button"
+        className="timeline-lane"
+        aria-pressed={picked}
+        aria-label={`${step.step}, ${runText(step)}${depth > 0 ? `, in sub-execution ${executionId}` : ""}`}
+        onClick={pick}
+      >
+        <span className={`timeline-name tone-only-${tone}`}>
+          <Icon name={iconOf(step.status)} />
+          <span>{step.step}</span>
+        </span>
+        <span className="timeline-track">
+          {scale.gaps.map((gap) => (
             <span
-              key={segment.from}
-              className={`timeline-bar tone-only-${tone}`}
-              data-phase={segment.kind}
-              title={segmentText(segment)}
-              style={placed(scale, segment.from, segment.to)}
+              key={gap.from}
+              className="timeline-gap"
+              style={{ left: `${gap.at * 100}%`, width: `${(scale.place(gap.to) - gap.at) * 100}%` }}
             />
-          ))
-        )}
-        <span className="timeline-word" title={runText(step)} style={worded(from, to)}>
-          {durationText(step.duration_ms)}
-          <span className="timeline-more">
-            {step.loop ? ` · ${step.loop.done}/${step.loop.total}` : ""}
-            {step.loop && step.loop.failed > 0 ? ` · ${step.loop.failed} failed` : ""}
-            {(step.attempts ?? 1) > 1 ? ` · attempt ${step.attempts}` : ""}
+          ))}
+          {step.loop ? (
+            <LoopBar executionId={executionId} step={step} scale={scale} />
+          ) : (
+            segmentsOf(step).map((segment) => (
+              <span
+                key={segment.from}
+                className={`timeline-bar tone-only-${tone}`}
+                data-phase={segment.kind}
+                title={segmentText(segment)}
+                style={placed(scale, segment.from, segment.to)}
+              />
+            ))
+          )}
+          <span className="timeline-word" title={runText(step)} style={worded(from, to)}>
+            {durationText(step.duration_ms)}
+            <span className="timeline-more">
+              {step.loop ? ` · ${step.loop.done}/${step.loop.total}` : ""}
+              {step.loop && step.loop.failed > 0 ? ` · ${step.loop.failed} failed` : ""}
+              {(step.attempts ?? 1) > 1 ? ` · attempt ${step.attempts}` : ""}
+            </span>
           </span>
         </span>
-      </span>
-    </button>
+      </button>
+    </div>
   );
 }
 

@@ -1,20 +1,25 @@
 import "./timeline.css";
 
+import { useQueries } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useMemo, useRef } from "react";
+import { useCallback, useMemo, useRef } from "react";
 
+import { useTopic } from "../../../api/live/useLive";
 import { useZone } from "../../../app/preferences";
 import { Empty } from "../../../design/Empty";
+import { Failure } from "../../../design/Failure";
 import { Check } from "../../../design/Field";
 import { Loaded } from "../../../design/Loaded";
 import { durationText, momentText, zoneName } from "../../../design/time";
 import type { TabProps } from "../ExecutionPage";
-import type { StepRun } from "../queries";
+import { phasesOf, type StepRun } from "../queries";
 import { StepPanel } from "../StepPanel";
 import { StepsTable } from "../StepsTable";
+import { useOpened } from "../useOpened";
 import { useSteps } from "../usePast";
 import { Lane } from "./Lane";
+import { type LaneOf, lanesOf } from "./lanes";
 import { kindsOf, phaseWord, spansOf } from "./phases";
 import { breaksOf, type Scale, timeScale } from "./scale";
 
@@ -36,19 +41,29 @@ export default function TimelineTab({ execution }: TabProps) {
 }
 
 function Timeline({ executionId, steps }: { executionId: string; steps: StepRun[] }) {
-  const { run, idle } = useSearch({ from: "/shell/executions/$id" });
+  const { run, idle, at } = useSearch({ from: "/shell/executions/$id" });
   const navigate = useNavigate({ from: "/executions/$id" });
-  const spans = useMemo(() => steps.flatMap(spansOf), [steps]);
+  const { opened, toggle } = useOpened();
+  // What sub-executions had done at a moment of this one's past is not known.
+  const ids = at === undefined ? opened : NONE;
+  const combine = useCallback((queries: ReadSteps[]) => readOf(ids, queries), [ids]);
+  const inside = useQueries({ queries: ids.map((id) => phasesOf(id)), combine });
+  const rows = useMemo(() => lanesOf(executionId, steps, inside.steps), [executionId, steps, inside.steps]);
+  const spans = useMemo(() => rows.flatMap(({ step }) => spansOf(step)), [rows]);
   const collapsed = useMemo(() => timeScale(spans), [spans]);
   const scale = useMemo(() => (idle === "shown" ? timeScale(spans, false) : collapsed), [idle, spans, collapsed]);
   const frame = useRef<HTMLDivElement>(null);
   const lanes = useVirtualizer({
-    count: steps.length,
+    count: rows.length,
     estimateSize: () => LANE_PX,
     getScrollElement: () => frame.current,
     overscan: 6,
   });
   const picked = steps.find((step) => step.run === run);
+  const pick = ({ executionId: id, step }: LaneOf) =>
+    id === executionId
+      ? void navigate({ search: (before) => ({ ...before, run: step.run }), resetScroll: false })
+      : void navigate({ to: "/executions/$id", params: { id }, search: { view: "timeline", run: step.run } });
   return (
     <>
       <div className={picked ? "two" : "stack"}>
@@ -66,22 +81,29 @@ function Timeline({ executionId, steps }: { executionId: string; steps: StepRun[
           ) : null}
           <Axis scale={scale} />
           {scale.gaps.length > 0 ? <Breaks scale={scale} /> : null}
-          <Legend steps={steps} />
-          <div className="timeline-lanes" ref={frame} style={{ height: Math.min(steps.length * LANE_PX + 2, 540) }}>
+          <Legend rows={rows} />
+          {ids.map((id) => (
+            <Watched key={id} id={id} />
+          ))}
+          {inside.error ? <Failure error={inside.error} /> : null}
+          <div className="timeline-lanes" ref={frame} style={{ height: Math.min(rows.length * LANE_PX + 2, 540) }}>
             <div style={{ height: lanes.getTotalSize() }}>
               {lanes.getVirtualItems().map(({ index, start }) => {
-                const step = steps[index];
-                return step ? (
+                const row = rows[index];
+                if (!row) return null;
+                const child = at === undefined ? row.step.child_execution_id : null;
+                return (
                   <Lane
-                    key={step.run}
-                    executionId={executionId}
-                    step={step}
+                    key={`${row.executionId} ${row.step.run}`}
+                    row={row}
                     scale={scale}
                     offset={start}
-                    picked={step.run === run}
-                    pick={() => void navigate({ search: (before) => ({ ...before, run: step.run }), resetScroll: false })}
+                    picked={row.depth === 0 && row.step.run === run}
+                    pick={() => pick(row)}
+                    opened={child ? inside.steps.has(child) : undefined}
+                    toggle={() => child && toggle(child)}
                   />
-                ) : null;
+                );
               })}
             </div>
           </div>
@@ -91,6 +113,29 @@ function Timeline({ executionId, steps }: { executionId: string; steps: StepRun[
       <StepsTable steps={steps} />
     </>
   );
+}
+
+const NONE: string[] = [];
+
+interface ReadSteps {
+  data?: { steps: StepRun[] };
+  error: unknown;
+}
+
+/** The step runs that are read, by execution, and the first reason why some are not. */
+function readOf(ids: string[], queries: ReadSteps[]) {
+  const steps = new Map<string, StepRun[]>();
+  queries.forEach(({ data }, index) => {
+    const id = ids[index];
+    if (id !== undefined && data) steps.set(id, data.steps);
+  });
+  return { steps, error: queries.find(({ error }) => error !== null)?.error };
+}
+
+/** Follow the changes of a sub-execution while its steps are shown. */
+function Watched({ id }: { id: string }) {
+  useTopic(`execution:${id}`);
+  return null;
 }
 
 function Axis({ scale }: { scale: Scale }) {
@@ -126,8 +171,8 @@ function Breaks({ scale }: { scale: Scale }) {
 }
 
 /** What the patterns of the bars mean, of those that are drawn. */
-function Legend({ steps }: { steps: StepRun[] }) {
-  const kinds = useMemo(() => kindsOf(steps), [steps]);
+function Legend({ rows }: { rows: LaneOf[] }) {
+  const kinds = useMemo(() => kindsOf(rows.map(({ step }) => step)), [rows]);
   return kinds.length === 0 ? null : (
     <ul className="timeline-legend" aria-label="Patterns">
       {kinds.map((kind) => (

@@ -70,6 +70,14 @@ class StepRun(msgspec.Struct):
     """A redrive runs the step, or the failed items of its loop, again."""
     cached_from: str = ""
     """The execution whose stored result its last task took, instead of being run."""
+    begun: int | None = None
+    """The sub-execution that it began last, which may have ended; a loop begins one for each item, and none is this one."""
+
+    def await_child(self, child: int | None) -> None:
+        """Wait for a sub-execution, or no more for one."""
+        self.child = child
+        if child is not None and self.loop is None:
+            self.begun = child
 
     def end(self, status: RunStatus, at: float) -> None:
         self.status, self.ended, self.child = status, at, None
@@ -196,7 +204,8 @@ def _skipped(progress: Progress, fact: Fact, at: float) -> None:
 def _issued(progress: Progress, fact: Fact, at: float) -> None:
     if fact.get("stage") == "compensate":
         step_run = _begin(progress, fact, at, "compensating")
-        step_run.ended, step_run.child = None, fact.get("child")
+        step_run.ended = None
+        step_run.await_child(fact.get("child"))
         return
     known = progress.runs.get(int(fact["run"]))
     status: RunStatus = "retrying" if fact.get("delay") else "running"
@@ -205,7 +214,7 @@ def _issued(progress: Progress, fact: Fact, at: float) -> None:
     elif known is not None:
         known.until = None
     step_run = _begin(progress, fact, at, status)
-    step_run.child = fact.get("child")
+    step_run.await_child(fact.get("child"))
 
 
 def _called(progress: Progress, fact: Fact, at: float) -> None:
@@ -228,7 +237,7 @@ def _suspended(progress: Progress, fact: Fact, at: float) -> None:
 
 
 def _child(progress: Progress, fact: Fact, at: float) -> None:
-    _begin(progress, fact, at, "running").child = fact.get("child")
+    _begin(progress, fact, at, "running").await_child(fact.get("child"))
 
 
 def _rests(progress: Progress, fact: Fact, at: float) -> None:

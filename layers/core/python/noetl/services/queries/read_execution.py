@@ -418,6 +418,8 @@ def step_view(
 ) -> StepView:
     """Return a step run for people. ``failed``: items of its loop."""
     loop = run.loop
+    # While it runs, the one that it waits for.
+    child = run.child if run.ended is None else run.begun
     return StepView(
         run=run.run,
         step=run.step,
@@ -426,7 +428,7 @@ def step_view(
         duration_ms=_milliseconds(run.started, run.ended, now),
         attempts=run.attempts,
         loop=LoopView(loop.total, loop.done, loop.failed, loop.issued, loop.mode) if loop else None,
-        child_execution_id=str(run.child) if run.child else None,
+        child_execution_id=str(child) if child else None,
         error=run.error,
         until=maybe_timestamp(run.until),
         failed_items=failed,
