@@ -38,7 +38,6 @@ class Sizes:
     runs: int = 3
     steps: int = 100
     singles: int = 20
-    pause: float = 0.1
     most: int = 1000
     least: int = 100
     seconds: float = 5.0
@@ -46,6 +45,7 @@ class Sizes:
     few: int = 1_000
     sequential: int = 1_000
     clients: tuple[int, ...] = (1, 16, 64)
+    pause: float = 0.1
 
     def count(self, per_second: float) -> int:
         return max(self.least, min(self.most, int(per_second * self.seconds)))
