@@ -90,7 +90,10 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def prepare(context: TaskContext) -> None:
-    """Start the process of the execution's code, if there is none. Libraries are left to the call."""
+    """Start the process of the execution's code, if there is none.
+
+    Libraries are left to the call.
+    """
     if not context.lock:
         settings = context.settings
         shared_pool().prepare(Owner(context.execution_id, limits_of(settings), places_of(settings)))

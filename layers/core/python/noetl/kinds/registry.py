@@ -210,7 +210,10 @@ class Registry:
             ) from error
 
     def prepare(self, name: str, context: TaskContext) -> None:
-        """Let a kind get ready for a call that may follow. It raises nothing: the call meets the same error."""
+        """Let a kind get ready for a call that may follow.
+
+        It raises nothing: the call meets the same error.
+        """
         with suppress(Exception):
             prepare = self._load(name).prepare
             if prepare is not None:

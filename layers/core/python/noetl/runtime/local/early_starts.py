@@ -41,7 +41,10 @@ class EarlyStarts:
         """By the identity of the command: the store may issue an equal one later, which has no gate."""
 
     def gate_of(self, command: Command) -> IssueGate | None:
-        """Return the gate that ``command`` has to pass; None where it has been issued before it began."""
+        """Return the gate that ``command`` has to pass.
+
+        None: it was issued before it began.
+        """
         return self._gates.get(id(command))
 
     def is_issued(self, command: Command) -> bool:
@@ -116,7 +119,10 @@ class Begun:
         return left
 
     def refuse(self) -> None:
-        """Refuse all gates that are closed: the store did not take the change, or its answer is not known."""
+        """Refuse all gates that are closed.
+
+        The store did not take the change, or its answer is not known.
+        """
         for gate in self.gates.values():
             gate.refuse()
         self.gates.clear()

@@ -61,10 +61,13 @@ class Begun(Protocol):
     """Commands that workers prepare while their change is written."""
 
     def settle(self, issued: Sequence[Command]) -> list[Command]:
-        """Let those that the store has issued go on, and return the other issued ones."""
+        """Let those that the store has issued continue; return the other issued ones."""
 
     def refuse(self) -> None:
-        """Let none of them go on: the change was not written, or it is not known whether it was."""
+        """Let none of them continue.
+
+        The change was not written, or it is not known whether it was.
+        """
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""The gate of a command that a worker prepares while the store still writes the change that issues it."""
+"""The gate of a command that a worker prepares before it is issued."""
 
 from __future__ import annotations
 

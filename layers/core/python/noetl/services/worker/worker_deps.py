@@ -31,7 +31,10 @@ class Kinds(Protocol):
         """Return the facts of a kind. Raises KeyError."""
 
     def prepare(self, name: str, context: TaskContext) -> None:
-        """Get ready for a call that may follow. It has no effect outside of this machine, and raises nothing."""
+        """Get ready for a call that may follow.
+
+        It has no effect outside of this machine, and raises nothing.
+        """
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
