@@ -108,7 +108,10 @@ class Turns(Generic[T]):
         return any(execution_id in level.warm or execution_id in level.cold for level in levels)
 
     def is_cold(self, execution_id: int) -> bool:
-        """Return whether a child has to be started for the next item of this execution. Any thread may ask."""
+        """Return whether the next item of this execution needs a new child.
+
+        Any thread may ask.
+        """
         return self._places is not None and execution_id not in self._warm
 
     def add(self, item: T, execution_id: int, priority: int, now: float) -> None:
