@@ -6,12 +6,21 @@ import re
 
 from noetl.formatting.nodes import Entry, Map, Text, inside, text_of
 from noetl.formatting.spelling import rewrite
+from noetl.formatting.templates import in_templates
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 _FIRST = "noetl.io/v1"
 _WRAPPED = re.compile(r"(?<![\w.'\"])(?:result|this)\.data\.data\b")
 _ANSWER = re.compile(r"(?<![\w.'\"])result\.data\b")
+_AROUND_IT = {"status_code": "status", "headers": "headers", "url": "url", "elapsed": "elapsed"}
+_AROUND = re.compile(rf"(?<![\w.'\"])this\.data\.({'|'.join(_AROUND_IT)})\b")
+_WHOLE = re.compile(r"(?<![\w.'\"])this\.data\b(?!\s*[.\[]|\s+is\s+(?:not\s+)?defined\b)")
+"""The whole answer, where it is neither a part that is read nor a question whether it is there."""
+_ALL = (
+    "({'status_code': outcome.http.status, 'headers': outcome.http.headers, 'url': outcome.http.url, "
+    "'elapsed': outcome.http.elapsed, 'data': result})"
+)
 
 
 def apply(page: Page) -> None:
@@ -35,17 +44,21 @@ def _read_answer(page: Page, entry: Entry) -> None:
     value = entry.value
     if not isinstance(value, Text) or not isinstance(value.value, str):
         return
-    start, *templates = value.value.split("{{")
-    expressions = [template.partition("}}") for template in templates]
-    if any(_WRAPPED.search(expression) for expression, _, _ in expressions):
-        page.note(
-            entry, "`data.data` of the answer is read as the body, of a body with a key `data` as that key"
-        )
-    rewrite(value, "{{".join([start, *(_renamed(one) + end + rest for one, end, rest in expressions)]))
+    notes: set[str] = set()
+    text = in_templates(value.value, lambda template: _renamed(template, notes))
+    for note in sorted(notes):
+        page.note(entry, note)
+    rewrite(value, text)
 
 
-def _renamed(expression: str) -> str:
-    return _ANSWER.sub("response.data", _WRAPPED.sub("response.data", expression))
+def _renamed(template: str, notes: set[str]) -> str:
+    if _WRAPPED.search(template):
+        notes.add("`data.data` of the answer is read as the body, of a body with a key `data` as that key")
+    template = _ANSWER.sub("response.data", _WRAPPED.sub("response.data", template))
+    template = _AROUND.sub(lambda found: f"outcome.http.{_AROUND_IT[found[1]]}", template)
+    if _WHOLE.search(template):
+        notes.add("`this.data` is the whole answer, with its status and headers")
+    return _WHOLE.sub(_ALL, template)
 
 
 RULE = Rule("save-answer", "What is saved of an HTTP call is read from its answer, `response`.", apply)

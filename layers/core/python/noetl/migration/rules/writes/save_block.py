@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Map, text_of
+import re
+
+from noetl.formatting.nodes import Entry, Map, Text, copied, map_of, text_of
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 
 def apply(page: Page) -> None:
     """Call it ``sink``, and its storage ``tool``."""
+    for step in page.steps():
+        tool = step.get("tool")
+        if isinstance(tool, Map) and kind_of(tool) == "save":
+            _gather(step, tool)
+            _tell(page, step, tool)
     for one in page.maps():
         entry = one.entry("save")
         tool = one.get("tool")
@@ -35,6 +42,33 @@ def apply(page: Page) -> None:
                 block.rename(name, "tool")
         if block.has("tool") or block.has("kind"):
             one.rename("save", "sink")
+
+
+def _gather(step: Map, tool: Map) -> None:
+    """Make a block of the keys that were beside ``type: save``."""
+    keys = [entry for entry in tool.entries if entry.key != "kind"]
+    if not tool.has("storage") and not tool.has("table") or step.has("save") or step.has("sink"):
+        return
+    tool.entries[:] = [entry for entry in tool.entries if entry not in keys]
+    first = keys[0]
+    block = Entry("save", Map(keys), "save", line=first.line, column=first.column)
+    step.entries.insert(step.entries.index(step.entry("tool")) + 1, block)  # type: ignore[arg-type]
+
+
+def _tell(page: Page, step: Map, tool: Map) -> None:
+    """Give the step the result that others read: which storage was written, and which table."""
+    name = re.escape(text_of(step.get("step")) or "")
+    read = re.compile(rf"(?<![\w.'\"]){name}\.(?:data\.)?(?:saved|table)\b")
+    if not any(isinstance(text.value, str) and read.search(text.value) for text in page.texts()):
+        return
+    block = map_of(step.get("save"))
+    storage = block.get("storage", "type", "tool")
+    kind = text_of(storage.get("type", "kind") if isinstance(storage, Map) else storage)
+    table = block.get("table") or map_of(storage).get("table")
+    told = [Entry("saved", Text(kind), "saved")] if kind else []
+    told += [Entry("table", copied(table), "table")] if table is not None else []
+    if told:
+        tool.entries.append(Entry("args", Map(told, flow=True), "args"))
 
 
 RULE = Rule("save-block", "What a step writes to another system is its `sink`.", apply)
