@@ -101,6 +101,10 @@ REFUSED = {
         "  - step: start\n    tool:\n      kind: python\n      libs: { 'a b': json }\n      code: result = 1\n",
         ("python-libs", 8, 7, "what to import"),
     ),
+    "pass by a template": (
+        "  - step: start\n    pass: '{{ workload.skip }}'\n    tool: { kind: noop }\n",
+        ("step-pass", 6, 5, "releases differ"),
+    ),
     "upsert into a template": (
         "  - step: start\n    tool: { kind: noop }\n    sink:\n"
         "      tool: { kind: postgres, table: '{{ t }}', mode: upsert, key: a }\n      args: { a: 1 }\n",

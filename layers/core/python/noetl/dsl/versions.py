@@ -27,7 +27,8 @@ that begins again in its list is held against it; nothing is added to ``ctx.cost
 
 7: code that reads ``results`` or ``stats`` of the list that is a loop's result is refused.
 
-8: a ``result`` for a call in a loop is the result of its item; it was that of the whole loop, and the highest index won.
+8: a ``result`` for a call in a loop is the result of its item; it was that of the whole loop, and the highest index won. A task whose
+input is the result of a step without a tool is refused.
 """
 
 

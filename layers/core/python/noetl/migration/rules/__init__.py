@@ -28,6 +28,7 @@ from noetl.migration.rules.reading import (
 )
 from noetl.migration.rules.routing import (
     case_targets,
+    given_nulls,
     guard_text,
     item_targets,
     next_conditions,
@@ -38,8 +39,10 @@ from noetl.migration.rules.steps import (
     bare_set,
     canonical_form,
     http_result,
+    no_result,
     set_list,
     step_calls,
+    step_pass,
     step_result,
     task_type,
     tool_fields,
@@ -95,7 +98,7 @@ _MODULES = (
         keychain_kind,
         telemetry,
     ),
-    *(tool_name, step_result, task_type, tool_fields, step_calls, rule_else),
+    *(step_pass, tool_name, step_result, no_result, task_type, tool_fields, step_calls, rule_else),
     *(
         loop_save,
         save_block,
@@ -115,6 +118,7 @@ _MODULES = (
         cursor_loop,
         next_conditions,
         next_payload,
+        given_nulls,
         set_list,
         bare_set,
         item_targets,

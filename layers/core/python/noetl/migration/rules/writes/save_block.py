@@ -47,7 +47,7 @@ def apply(page: Page) -> None:
 def _gather(step: Map, tool: Map) -> None:
     """Make a block of the keys that were beside ``type: save``."""
     keys = [entry for entry in tool.entries if entry.key != "kind"]
-    if not tool.has("storage") and not tool.has("table") or step.has("save") or step.has("sink"):
+    if (not tool.has("storage") and not tool.has("table")) or step.has("save") or step.has("sink"):
         return
     tool.entries[:] = [entry for entry in tool.entries if entry not in keys]
     first = keys[0]
