@@ -68,6 +68,18 @@ def test_what_stands_beside_a_template_is_checked_as_well(name, params, path, wo
             [],
         ),
         ("playbook", {"path": HOLE}, []),
+        ("shell", {"command": "docker ps --format '{{.ID}} {{range .Ports}}{{json .}}{{end}}'"}, []),
+        (
+            "shell",
+            {"command": "echo {{.ID}} {{ range }}"},
+            [
+                (
+                    ("command",),
+                    "the command is taken as it is: {{ range }} would not be rendered",
+                    'give the value a name under `env` (NAME: "{{ … }}") and write "$NAME" in the command',
+                )
+            ],
+        ),
         ("playbook", {"path": "a", "args": {"x": HOLE}}, []),
         ("playbook", {"path": "a", "args": 5}, [(("args",), "'args' is 5: input should be a mapping", None)]),
         (

@@ -1,6 +1,6 @@
-"""Inputs that are null where values are meant.
+"""Inputs that do not mean what they say.
 
-The result of a step without a tool, and a null that what leads to the step was to replace.
+The result of a step without a tool, a null that what leads to the step was to replace, and a database that is named in the input.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Expr, LiteralNode, Map, Node
 from noetl.dsl.program import Pos, Program, Step
 from noetl.dsl.reachability import rules_of
-from noetl.dsl.work import NextAction, ResultAction, tasks_in
+from noetl.dsl.work import NextAction, ResultAction, Task, tasks_in
+
+_CONNECTION = frozenset({"db_host", "db_user", "db_password", "db_name"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class _Way:
 
 
 def check_inputs(lowering: Lowering, program: Program) -> None:
-    """Report them: the first is refused since meaning 8, the second is a warning."""
+    """Report them: a null is a warning, the others are refused since meaning 8."""
     if lowering.semantics < 8:
         return
     empty = {step.name for step in program.steps if _is_empty(step)}
@@ -42,6 +44,14 @@ def check_inputs(lowering: Lowering, program: Program) -> None:
                     task.input.pos,
                     hint="leave it out, or write {name: value}",
                 )
+            connection = sorted(_CONNECTION & _names(task.input)) if _is_scratch(task) else ()
+            if connection:
+                lowering.diagnostics.error(
+                    "connection-in-input",
+                    f"the input has `{connection[0]}`, and without `auth` postgres uses the scratch database",
+                    task.pos,
+                    hint="register a credential of type postgres, and name it in `auth`",
+                )
             nulls = _nulls(task.input)
             for way in led:
                 for name in sorted(nulls & way.names):
@@ -56,6 +66,10 @@ def check_inputs(lowering: Lowering, program: Program) -> None:
 def _is_empty(step: Step) -> bool:
     results = (action for rule in step.cases for action in rule.actions if isinstance(action, ResultAction))
     return step.body is None and step.loop is None and next(results, None) is None
+
+
+def _is_scratch(task: Task) -> bool:
+    return task.kind == "postgres" and "auth" not in _names(task.params)
 
 
 def _ways(step: Step) -> Iterator[_Way]:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
+from noetl.domain.text.braces import is_of_another_tool
 from noetl.formatting.nodes import Entry, List, Map, Text, plain
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
@@ -105,7 +106,9 @@ def _template(line: str, start: int) -> tuple[str, int] | None:
     if end < 0:
         return None
     expression = line[start + 2 : end].removeprefix("-").removesuffix("-").strip()
-    return None if "\n" in expression else (expression, end + 2)
+    if "\n" in expression or is_of_another_tool(line[start : end + 2]):
+        return None
+    return expression, end + 2
 
 
 @dataclass(slots=True)
