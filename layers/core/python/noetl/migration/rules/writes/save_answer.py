@@ -1,18 +1,20 @@
-"""``save`` of an HTTP call of generation 1, which reads the whole answer as ``result``."""
+"""``save`` in generation 1: the whole answer of an HTTP call as ``result``, and the result of its task as ``data``."""
 
 from __future__ import annotations
 
 import re
 
 from noetl.formatting.nodes import Entry, Map, Text, inside, text_of
-from noetl.formatting.spelling import rewrite
+from noetl.formatting.spelling import rename, rewrite
 from noetl.formatting.templates import in_templates
-from noetl.migration.page import Page, kind_of
+from noetl.migration.page import QUERIES, Page, kind_of
 from noetl.migration.rule import Rule
 
 _FIRST = "noetl.io/v1"
 _WRAPPED = re.compile(r"(?<![\w.'\"])(?:result|this)\.data\.data\b")
 _ANSWER = re.compile(r"(?<![\w.'\"])result\.data\b")
+_STATEMENTS = (*QUERIES, "statement")
+"""Keys whose SQL reads what is written as ``data``."""
 _AROUND_IT = {"status_code": "status", "headers": "headers", "url": "url", "elapsed": "elapsed"}
 _AROUND = re.compile(rf"(?<![\w.'\"])this\.data\.({'|'.join(_AROUND_IT)})\b")
 _WHOLE = re.compile(r"(?<![\w.'\"])this\.data\b(?!\s*[.\[]|\s+is\s+(?:not\s+)?defined\b)")
@@ -24,15 +26,29 @@ _ALL = (
 
 
 def apply(page: Page) -> None:
-    """Read the answer as ``response``: beside a ``save`` the result is the body alone."""
+    """Read the answer as ``response``: beside a ``save`` the result is the body alone.
+
+    ``data`` is the result.
+    """
     if text_of(page.root.get("apiVersion")) != _FIRST:
         return
     for owner in page.maps():
-        if _calls_http(owner):
-            for name in ("save", "sink"):
-                block = owner.get(name)
-                for entry in inside(block) if isinstance(block, Map) else ():
+        http = _calls_http(owner)
+        for name in ("save", "sink"):
+            block = owner.get(name)
+            for entry in inside(block) if isinstance(block, Map) else ():
+                if entry.key not in _STATEMENTS:
+                    rename(entry.value, _data_of_this if http else _data_of_result)
+                if http:
                     _read_answer(page, entry)
+
+
+def _data_of_this(name: str, attribute: str | None) -> tuple[str, bool] | None:
+    return ("this.data", False) if name == "data" and attribute else None
+
+
+def _data_of_result(name: str, attribute: str | None) -> tuple[str, bool] | None:
+    return ("result", False) if name == "data" and attribute else None
 
 
 def _calls_http(owner: Map) -> bool:
@@ -61,4 +77,8 @@ def _renamed(template: str, notes: set[str]) -> str:
     return _WHOLE.sub(_ALL, template)
 
 
-RULE = Rule("save-answer", "What is saved of an HTTP call is read from its answer, `response`.", apply)
+RULE = Rule(
+    "save-answer",
+    "What is saved is read from the result of the task, of an HTTP call from its answer.",
+    apply,
+)
