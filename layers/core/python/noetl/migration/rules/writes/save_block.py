@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from noetl.formatting.nodes import Entry, Map, Text, copied, map_of, text_of
-from noetl.migration.page import Page, kind_of
+from noetl.migration.page import QUERIES, Page, kind_of
 from noetl.migration.rule import Rule
+
+_READS_PARAMS = re.compile(r"\{\{[^{}]*\bparams\.")
 
 
 def apply(page: Page) -> None:
@@ -30,6 +32,8 @@ def apply(page: Page) -> None:
         if entry is None or not isinstance(entry.value, Map) or one.has("sink") or one.has("kind"):
             continue
         block = entry.value
+        if not block.has("data") and not block.has("args") and _READS_PARAMS.search(_statement(block)):
+            block.rename("params", "data")
         storage = block.get("storage", "type")
         if isinstance(storage, Map):
             kind = storage.get("type", "kind")
@@ -42,6 +46,10 @@ def apply(page: Page) -> None:
                 block.rename(name, "tool")
         if block.has("tool") or block.has("kind"):
             one.rename("save", "sink")
+
+
+def _statement(block: Map) -> str:
+    return next((text for name in (*QUERIES, "statement") if (text := text_of(block.get(name)))), "")
 
 
 def _gather(step: Map, tool: Map) -> None:
