@@ -28,7 +28,8 @@ that begins again in its list is held against it; nothing is added to ``ctx.cost
 7: code that reads ``results`` or ``stats`` of the list that is a loop's result is refused.
 
 8: a ``result`` for a call in a loop is the result of its item; it was that of the whole loop, and the highest index won. A task whose
-input is the result of a step without a tool is refused, and one of ``postgres`` without ``auth`` whose input names a database.
+input is the result of a step without a tool is refused, and one of ``postgres`` without ``auth`` whose input names a database;
+``data``, ``success`` and ``max_attempts`` are names in the guards of a ``retry`` alone.
 """
 
 
