@@ -60,8 +60,8 @@ class _Check:
     """Keys of ``ctx`` that only an operator can set."""
     lenient: bool
     """A name in a guard that is not defined is false."""
-    tells: bool
-    """What only a ``retry`` knows is told where it is read elsewhere."""
+    strict: bool
+    """What only a ``retry`` knows is an error in any other place."""
 
     @property
     def frame(self) -> Frame:
@@ -100,7 +100,7 @@ class _Check:
 
     def is_of_a_try(self, name: str) -> bool:
         """Return whether only the guards of a ``retry`` know the name, and this place is no guard."""
-        return self.tells and name in _OF_A_TRY and self.frame.place not in GUARDS
+        return self.strict and name in _OF_A_TRY and self.frame.place not in GUARDS
 
     def is_open(self) -> bool:
         if self.frame.open or self.frame.step in self.names.args_open:

@@ -29,5 +29,8 @@ def templates_in(text: str) -> Iterator[tuple[int, int]]:
 
 
 def is_of_another_tool(template: str) -> bool:
-    """Return whether ``{{ … }}`` is one of Go (``docker ps --format '{{.ID}}'``), which is none of this language."""
+    """Return whether ``{{ … }}`` is one of Go, which is none of this language.
+
+    An example is ``docker ps --format '{{.ID}}'``.
+    """
     return _GO.match(template) is not None

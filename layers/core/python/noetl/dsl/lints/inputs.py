@@ -19,7 +19,7 @@ _CONNECTION = frozenset({"db_host", "db_user", "db_password", "db_name"})
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """What a way to a step gives it."""
+    """A way to a step, with the names of what it hands over."""
 
     step: str
     names: frozenset[str]

@@ -104,7 +104,10 @@ class Params(SqlParams):
 
 
 def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
-    """``params``; keys of sources; and a template in the query of a source would be pasted into its text."""
+    """Check ``params``, keys of sources, and that no query of a source has a template.
+
+    Its value would be pasted into the text.
+    """
     yield from list_problems(params)
     sources = params.get("sources")
     if not isinstance(sources, Mapping):

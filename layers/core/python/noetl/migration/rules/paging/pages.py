@@ -79,7 +79,7 @@ def collecting(collect: Map) -> None:
 
 
 def result_of(collect: Map, scope: str) -> Entry | None:
-    """Return the action that makes the collected pages the result of the step, or of the item of a loop."""
+    """Return the action that makes the collected pages the result of step or item."""
     into = plain(collect.get("into"))
     return Entry("result", Text(f"{{{{ {scope}.{into} }}}}", style='"'), "result") if into else None
 
@@ -94,7 +94,9 @@ def of_item(page: Page, block: Map, collect: Map) -> None:
     if entry is None:
         return
     if gathered is None:
-        page.refuse(entry, "the pages of an item cannot be told from those of the others", "collect a list")
+        page.refuse(
+            entry, "the pages of an item cannot be kept apart from those of the others", "collect a list"
+        )
         return
     read = any(_reads(text.value, into) for text in page.texts())
     known = block.entry("set")

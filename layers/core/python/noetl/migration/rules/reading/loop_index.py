@@ -1,4 +1,4 @@
-"""``<step>.result_index`` and ``_loop``: the place of an item in the loop of its step, and the item."""
+"""``<step>.result_index`` and ``_loop``: the item of a loop, and its place."""
 
 from __future__ import annotations
 

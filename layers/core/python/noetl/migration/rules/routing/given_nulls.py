@@ -1,4 +1,4 @@
-"""Null in the ``args`` of a tool, for a value that what leads to the step gives."""
+"""Null in the ``args`` of a tool, for an argument of the step."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _GIVEN = ("args", "input")
 
 
 def apply(page: Page) -> None:
-    """Read the value that is given, where every way to the step gives one."""
+    """Read the argument, where every way to the step has one."""
     ways = [way for step in page.steps() for way in ways_of(step)]
     for step in page.steps():
         led = [_names(way) for way in ways if text_of(way.get("step")) == text_of(step.get("step"))]
@@ -27,4 +27,4 @@ def _names(way: Map) -> set[str]:
     return {str(entry.key) for name in _GIVEN for entry in map_of(way.get(name)).entries}
 
 
-RULE = Rule("given-nulls", "A value that the way to a step gives is read by its name.", apply)
+RULE = Rule("given-nulls", "An argument of a step is read by its name.", apply)

@@ -31,7 +31,7 @@ def apply(page: Page) -> None:
 
 
 def _places(page: Page, place: str) -> list[str]:
-    """Return where the file may be: beside the playbook, or below the folder that both paths begin with."""
+    """Return where the file may be: beside the playbook, or below a common folder."""
     own = text_of(map_of(page.root.get("metadata")).get("path")) or text_of(page.root.get("path")) or ""
     folder = own.rpartition("/")[0]
     return [place, place.removeprefix(f"{folder}/")] if folder and place.startswith(f"{folder}/") else [place]

@@ -1,4 +1,7 @@
-"""``save`` in generation 1: the whole answer of an HTTP call as ``result``, and the result of its task as ``data``."""
+"""``save`` in generation 1, which reads its task's result by other names.
+
+``result`` is the whole answer of an HTTP call, ``data`` the result of any task.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ from noetl.formatting.nodes import Entry, Map, Text, copied, map_of, text_of
 from noetl.migration.page import QUERIES, Page, kind_of
 from noetl.migration.rule import Rule
 
+_TARGET = re.compile(r"(?<![\w.'\"])(\w+)\.(?:data\.)?(?:saved|table)\b")
+"""The name of a step of which the storage or the table is read."""
 _READS_PARAMS = re.compile(r"\{\{[^{}]*\bparams\.")
 
 
@@ -17,7 +19,7 @@ def apply(page: Page) -> None:
         tool = step.get("tool")
         if isinstance(tool, Map) and kind_of(tool) == "save":
             _gather(step, tool)
-            _tell(page, step, tool)
+            _name_target(page, step, tool)
     for one in page.maps():
         entry = one.entry("save")
         tool = one.get("tool")
@@ -63,20 +65,19 @@ def _gather(step: Map, tool: Map) -> None:
     step.entries.insert(step.entries.index(step.entry("tool")) + 1, block)  # type: ignore[arg-type]
 
 
-def _tell(page: Page, step: Map, tool: Map) -> None:
-    """Give the step the result that others read: which storage was written, and which table."""
-    name = re.escape(text_of(step.get("step")) or "")
-    read = re.compile(rf"(?<![\w.'\"]){name}\.(?:data\.)?(?:saved|table)\b")
-    if not any(isinstance(text.value, str) and read.search(text.value) for text in page.texts()):
+def _name_target(page: Page, step: Map, tool: Map) -> None:
+    """Make the result that others read: the storage and the table."""
+    name = text_of(step.get("step"))
+    if not any(name in _TARGET.findall(text.value or "") for text in page.texts()):
         return
     block = map_of(step.get("save"))
     storage = block.get("storage", "type", "tool")
     kind = text_of(storage.get("type", "kind") if isinstance(storage, Map) else storage)
     table = block.get("table") or map_of(storage).get("table")
-    told = [Entry("saved", Text(kind), "saved")] if kind else []
-    told += [Entry("table", copied(table), "table")] if table is not None else []
-    if told:
-        tool.entries.append(Entry("args", Map(told, flow=True), "args"))
+    target = [Entry("saved", Text(kind), "saved")] if kind else []
+    target += [Entry("table", copied(table), "table")] if table is not None else []
+    if target:
+        tool.entries.append(Entry("args", Map(target, flow=True), "args"))
 
 
 RULE = Rule("save-block", "What a step writes to another system is its `sink`.", apply)
