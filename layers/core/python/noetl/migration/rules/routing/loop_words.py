@@ -10,7 +10,7 @@ _GONE = ("distribution",)
 
 
 def apply(page: Page) -> None:
-    """Leave them out: every worker may take an item, and the order of the results is that of the list."""
+    """Leave them out: any worker may take an item, results keep the order of the list."""
     for owner in page.maps():
         loop = owner.get("loop")
         for name in _GONE:
