@@ -48,6 +48,7 @@ from noetl.migration.rules.steps import (
     task_type,
     tool_fields,
     tool_name,
+    workbook_input,
 )
 from noetl.migration.rules.tools import (
     assertions,
@@ -140,6 +141,7 @@ _MODULES = (
         connection_pool,
         playbook_call,
         playbook_file,
+        workbook_input,
     ),
     *(
         transfer_ends,
