@@ -8,7 +8,7 @@ test("what is typed becomes one word of the shell, whatever it holds", () => {
   const [patch] = COPIES.patch("7", { name: "it's", huge: 18446744073709551617n }, "a b");
   expect(patch?.command).toBe(`printf %s '{"name":"it'\\''s","huge":18446744073709551617}' | noetl ctx patch 7 --patch - --reason 'a b'`);
   expect(patch && curlOf(patch, ROOT)).toBe(
-    'curl -H "Authorization: Bearer $(cat ~/.noetl/token)" -X PATCH -H \'Content-Type: application/json\' ' +
+    'curl -H "Authorization: Bearer $(cat "${NOETL_HOME:-$HOME/.noetl}/token")" -X PATCH -H \'Content-Type: application/json\' ' +
       `-d '{"patch":{"name":"it'\\''s","huge":18446744073709551617},"reason":"a b"}' ${ROOT}/api/executions/7/ctx`,
   );
 });

@@ -312,7 +312,7 @@ export const COPIES = {
 
 /** The request as a command of `curl`; `root`: the address that the API is at. */
 export function curlOf({ path, method, body, file }: Copyable, root: string): string {
-  const words = ['curl -H "Authorization: Bearer $(cat ~/.noetl/token)"'];
+  const words = ['curl -H "Authorization: Bearer $(cat "${NOETL_HOME:-$HOME/.noetl}/token")"'];
   if (method) words.push(`-X ${method}`);
   if (file) words.push("-H 'Content-Type: application/yaml'", `--data-binary @${shellWord(file)}`);
   if (body !== undefined) words.push("-H 'Content-Type: application/json'", `-d ${shellWord(printJson(body))}`);

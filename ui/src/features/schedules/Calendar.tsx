@@ -24,7 +24,7 @@ export function Calendar({ schedules }: { schedules: Schemas["ScheduleView"][] }
     <>
       <h2>Next starts</h2>
       <section className="card" aria-label="Next starts">
-        <p className="muted small">In {zoneName(zone)}, of each schedule the next {EACH}.</p>
+        <p className="muted small">In {zoneName(zone)}: the next {DAYS} days with starts, of each schedule at most {EACH} of them.</p>
         <ol className="calendar">
           {byDay(starts, zone, DAYS).map(({ day, lines }) => (
             <li key={day}>

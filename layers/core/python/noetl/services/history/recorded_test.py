@@ -71,12 +71,11 @@ def make_test(
             hint="make a test of it when it has ended, or when it waits for something outside",
             retryable=True,
         )
-    recording = _Recording(
-        f"execution {execution_id}, {status}", lambda value: read_execution.resolve(value, results)
-    )
+    recording = _Recording(lambda value: read_execution.resolve(value, results))
     for event in history(store, execution_id):
         if not recording.add(event):
             break
+    recording.name = f"execution {execution_id}, {_ENDS.get(recording.end, status)}"
     program = programs(recording.program)
     case = recording.case(program, code=code)
     expect = recording.expectation()
@@ -100,9 +99,9 @@ def _too_large(why: str) -> InvalidInputError:
 class _Recording:
     """What a history says about inputs, outcomes and what came from outside."""
 
-    def __init__(self, name: str, resolve: Callable[[Any], Any]) -> None:
+    def __init__(self, resolve: Callable[[Any], Any]) -> None:
         self.resolve = resolve
-        self.name = name
+        self.name = ""
         self.program, self.started = "", ""
         self.payload: dict[str, Any] = {}
         self.replies: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
