@@ -1,5 +1,5 @@
 /** Answers that come late, and texts that are put back: what a person sees and typed last is what counts. */
-import { COUNTER, HELLO } from "./playbooks";
+import { COUNTER, GATE, HELLO } from "./playbooks";
 import { startProxy } from "./proxy.mjs";
 import { DIST, expect, test } from "./test";
 import { write } from "./writing";
@@ -121,4 +121,49 @@ test("a value that was rendered at one moment is not shown at another", async ({
   await expect(value).toHaveCount(0);
   // What was typed stays.
   await expect(box.getByLabel("Template")).toHaveValue("{{ ctx.n }}");
+});
+
+test("a bulk action changes what its dialog has shown, and nothing that fits the filter since then", async ({ page, server, ui }) => {
+  await server.register(GATE.replaceAll("demo/gate", "races/gate"));
+  const { execution_id: shown } = await server.run("races/gate", {}, 1);
+  await page.goto(`${ui.address}/ui/executions?path=races/gate`);
+  await page.getByRole("checkbox", { name: `Select ${shown}` }).check();
+  await page.getByRole("button", { name: "All that fit the filter" }).click();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  const act = page.getByRole("button", { name: "Cancel 1" });
+  await expect(act).toBeEnabled();
+  const { execution_id: later } = await server.run("races/gate", {}, 1);
+  await act.click();
+  await server.until(shown, "cancelled");
+  expect((await server.ask<{ status: string }>("GET", `/api/executions/${later}/status`)).status).toBe("waiting");
+});
+
+test("a result of one execution is not shown beside a step of another", async ({ page, server, ui }) => {
+  await server.register(HELLO.replaceAll("demo/hello", "races/child").replace("text: hello", "text: of the child"));
+  await server.register(`apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: parent, path: races/parent }
+workflow:
+  - step: start
+    tool: { kind: playbook, path: races/child }
+`);
+  const { execution_id: parent } = await server.run("races/parent");
+  const { steps } = await server.ask<{ steps: { run: number; child_execution_id: string }[] }>("GET", `/api/executions/${parent}/steps`);
+  const { run, child_execution_id: child } = steps[0] ?? { run: 0, child_execution_id: "" };
+  // Both are read, so that neither page waits for an answer.
+  await page.goto(`${ui.address}/ui/executions/${child}?view=timeline&run=${run}`);
+  const panel = page.getByRole("region", { name: `Step start, run ${run}` });
+  await expect(panel).toBeVisible();
+  await page.keyboard.press("g");
+  await page.keyboard.press("e");
+  await page.getByRole("link", { name: parent }).click();
+  await page.getByRole("link", { name: "Timeline" }).click();
+  await page.getByRole("button", { name: /^start,/ }).click();
+  await page.getByRole("button", { name: "Steps of the child of start" }).click();
+  await panel.getByRole("button", { name: "Show the result" }).click();
+  await expect(panel.getByRole("group", { name: "result of start" })).toBeVisible();
+  await page.getByRole("button", { name: /in sub-execution/ }).click();
+  await expect(page).toHaveURL(new RegExp(child));
+  await expect(panel).toBeVisible();
+  await expect(panel.getByRole("group", { name: "result of start" })).toHaveCount(0);
 });
