@@ -15,7 +15,7 @@ const DAYS = 7;
 export function Calendar({ schedules }: { schedules: Schemas["ScheduleView"][] }) {
   const zone = useZone();
   const active = schedules.filter(({ state }) => state === "active").slice(0, MOST_SCHEDULES);
-  const answers = useQueries({ queries: active.map(({ name }) => nextOf(name, EACH)) });
+  const answers = useQueries({ queries: active.map((schedule) => nextOf(schedule, EACH)) });
   const starts = active.flatMap(({ name, path }, index) =>
     (answers[index]?.data ?? []).map((moment) => ({ schedule: name, path, at: Date.parse(moment) })),
   );
