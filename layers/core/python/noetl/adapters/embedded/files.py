@@ -219,8 +219,10 @@ def write_once(path: Path, data: bytes) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
+    """Make a folder for its owner alone, and so those above it: ``parents`` of ``mkdir`` gives them no mode."""
     if not folder.is_dir():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True, mode=0o700)
         sync_folder(folder.parent)
 
 
