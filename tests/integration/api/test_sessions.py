@@ -181,6 +181,7 @@ def test_the_ui_and_large_answers_are_served(server, browser, tmp_path, monkeypa
     assert status in (200, 404) and "frame-ancestors 'none'" in headers["content-security-policy"]
     status, headers, content = browser.ask("GET", "/openapi.json", Accept_Encoding="gzip")
     assert (status, headers["content-encoding"]) == (200, "gzip")
+    assert headers["x-content-type-options"] == "nosniff"
     assert json.loads(gzip.decompress(content))["openapi"] and int(headers["content-length"]) == len(content)
     status, again, nothing = browser.ask("GET", "/openapi.json", If_None_Match=headers["etag"])
     assert (status, nothing, again["etag"]) == (304, b"", headers["etag"])
