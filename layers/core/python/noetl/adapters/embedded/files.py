@@ -219,7 +219,10 @@ def write_once(path: Path, data: bytes) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make a folder for its owner alone, and so those above it: ``parents`` of ``mkdir`` gives them no mode."""
+    """Make a folder, and those above it, for its owner alone.
+
+    ``parents`` of ``mkdir`` gives them the mode of the umask.
+    """
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(exist_ok=True, mode=0o700)

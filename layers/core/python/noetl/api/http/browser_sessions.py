@@ -303,7 +303,10 @@ class BrowserSessions:
 
 
 def _largest(accounts: Iterable[str]) -> str:
-    """Return the account that is there most often: it makes room, so that no account crowds others out."""
+    """Return the account that is there most often.
+
+    It makes room, so that no account crowds others out.
+    """
     return Counter(accounts).most_common(1)[0][0]
 
 

@@ -117,7 +117,7 @@ class Connection(H11Protocol):
 
     @property
     def streaming(self) -> bool:
-        """Whether an answer has begun that comes over time, and the client has taken all that came."""
+        """Whether an answer is coming over time, and the client has taken all that came."""
         cycle = self.cycle
         return self.working and cycle.response_started and not self.unsent
 
