@@ -230,7 +230,8 @@ def _encode(found: Answer, request: Request) -> _Encoded:
 
     No bytes when the client has them, compressed ones when it accepts them.
     """
-    status, about = found.status, {"Content-Type": found.content_type}
+    # No page takes an answer, whose text is somebody else's, for a script or a page.
+    status, about = found.status, {"Content-Type": found.content_type, "X-Content-Type-Options": "nosniff"}
     body: bytes | Iterable[bytes] | AsyncGenerator[bytes, None]
     if found.events is not None:
         body = found.events

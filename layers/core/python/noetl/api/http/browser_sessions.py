@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,9 +35,9 @@ LIFE_SECONDS = 7 * 24 * 3600.0
 SEEN_SECONDS = 300.0
 """How old the kept moment of a session's last request may be."""
 MOST_CODES = 100
-"""Codes that wait to be traded; a further one makes the oldest useless."""
+"""Codes that wait to be traded; a further one makes the oldest useless, of the account that has most."""
 MOST_SESSIONS = 1000
-"""Sessions that are kept; a further one ends the one that was idle longest."""
+"""Sessions that are kept; a further one ends the one that was idle longest, of the account that has most."""
 CSRF = "x-csrf-token"
 COOKIE = "noetl_session"
 _BITS = 32
@@ -109,7 +110,8 @@ class BrowserSessions:
         with self._lock:
             self._codes = {key: one for key, one in self._codes.items() if one.until > now}
             while len(self._codes) >= MOST_CODES:
-                del self._codes[next(iter(self._codes))]
+                crowd = _largest(one.account for one in self._codes.values())
+                del self._codes[next(key for key, one in self._codes.items() if one.account == crowd)]
             self._codes[_digest(code)] = _Code(
                 principal.account, scopes & principal.scopes, now + CODE_SECONDS, principal.token
             )
@@ -143,7 +145,9 @@ class BrowserSessions:
         )
         with self._changing(now) as known:
             while len(known) >= MOST_SESSIONS:
-                del known[min(known.values(), key=lambda one: one.seen).cookie]
+                crowd = _largest(one.account for one in known.values())
+                own = (one for one in known.values() if one.account == crowd)
+                del known[min(own, key=lambda one: one.seen).cookie]
             known[session.cookie] = session
         return Opened(session, csrf, self._set_cookie(host, cookie, int(LIFE_SECONDS)))
 
@@ -296,6 +300,14 @@ class BrowserSessions:
         except OSError:
             return None
         return about.st_ino, about.st_mtime_ns, about.st_size
+
+
+def _largest(accounts: Iterable[str]) -> str:
+    """Return the account that is there most often.
+
+    It makes room, so that no account crowds others out.
+    """
+    return Counter(accounts).most_common(1)[0][0]
 
 
 def _foreign() -> ForbiddenError:
