@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +22,8 @@ from tests.integration.api.test_browsers import plain  # noqa: F401
 from tests.integration.api.test_http import Raw
 
 pytestmark = pytest.mark.postgres
+PYTHON = shutil.which("python3", path="/usr/bin")
+"""An interpreter that every user may run."""
 
 
 class Browser(Raw):
@@ -75,6 +81,31 @@ def server(module_database: str, tmp_path_factory: pytest.TempPathFactory) -> It
 @pytest.fixture
 def browser(server: Server) -> Browser:
     return Browser(server)
+
+
+TRADE = """
+import http.client, json, sys
+address, code = sys.argv[1:]
+connection = http.client.HTTPConnection(address, timeout=60)
+headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
+connection.request("POST", "/api/session", json.dumps({"code": code}), headers)
+answer = connection.getresponse()
+print(answer.status, json.loads(answer.read()).get("code"))
+"""
+NOBODY = 65534
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.getuid() != 0 or PYTHON is None,
+    reason="only root of Linux can be another user, with an interpreter that it may run",
+)
+def test_another_user_cannot_trade_a_code_that_it_has_seen(browser):
+    def trade(code: str, user: int) -> str:
+        words = [PYTHON, "-I", "-c", TRADE, browser.own, code]
+        return subprocess.run(words, user=user, capture_output=True, text=True, check=True, cwd="/").stdout
+
+    assert trade(browser.code(), NOBODY) == "403 session_code_invalid\n"
+    assert trade(browser.code(), 0) == "200 None\n"
 
 
 def test_a_code_of_the_command_line_signs_a_browser_in(server, browser, monkeypatch):

@@ -67,6 +67,22 @@ def test_a_code_is_good_for_a_minute_and_once(ground):
         ground.sessions.open(first, HERE)
 
 
+def test_another_user_of_the_machine_cannot_trade_a_code(ground, tmp_path):
+    """The address with the code is an argument of the browser's process: every user can read it."""
+    mine = frozenset({"read"})
+    code = ground.sessions.code(ground.owner, mine, 1000)
+    with refused("session_code_invalid"):
+        ground.sessions.open(code, HERE, lambda: 65534)
+    with refused("session_code_invalid"):
+        ground.sessions.open(code, HERE, lambda: 1000)
+    for asked, trades in ((1000, 1000), (1000, None), (None, 1000)):
+        ground.sessions.open(ground.sessions.code(ground.owner, mine, asked), HERE, lambda user=trades: user)
+    (tmp_path / "proxied").mkdir()
+    proxied = Ground(tmp_path / "proxied", "https://noetl.example")
+    there = {"host": "noetl.example", "origin": "https://noetl.example", "sec-fetch-site": "same-origin"}
+    proxied.sessions.open(proxied.sessions.code(proxied.owner, mine, 1000), there, lambda: 33)
+
+
 def test_no_account_crowds_out_the_codes_and_sessions_of_another(ground):
     headers = ground.enter()
     code = ground.sessions.code(ground.owner, frozenset({"read"}))

@@ -93,13 +93,13 @@ def make_code(deps: ApiDeps, request: Request) -> Answer:
             hint="`noetl ui` asks with a token",
         )
     sessions = _sessions(deps)
-    code = sessions.code(request.principal, frozenset(scopes))
+    code = sessions.code(request.principal, frozenset(scopes), request.user())
     return Answer(200, CodeAnswer(code, scopes, Timestamp(deps.clock() + CODE_SECONDS)), headers=_PRIVATE)
 
 
 def begin(deps: ApiDeps, request: Request) -> Answer:
     session_request = parse.body(request, deps, SessionRequest)
-    made = _sessions(deps).open(session_request.code, request.headers)
+    made = _sessions(deps).open(session_request.code, request.headers, request.user)
     session = made.session
     body = SessionAnswer(made.csrf, list(session.scopes), session.account, Timestamp(session.expires))
     return Answer(200, body, headers={**_PRIVATE, "Set-Cookie": made.header})

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
+from noetl.adapters.connection_users import user_of
 from noetl.api.deps import MAX_BODY
 from noetl.api.http.access import LOCAL
 from noetl.api.http.browser_sessions import BrowserSessions
@@ -164,6 +165,7 @@ def _request(scope: Scope, body: bytes, size: int) -> Request:
     headers["content-length"] = str(size) if size else headers.get("content-length", "")
     return Request(
         method=str(scope["method"]).upper(),
+        user=partial(user_of, scope.get("client"), scope.get("server")),
         path=_path(scope["raw_path"]),
         query=_query(scope["query_string"].decode("latin-1")),
         headers=headers,

@@ -80,6 +80,8 @@ class _Code:
     scopes: frozenset[str]
     until: float
     token: str
+    user: int | None
+    """Who asked for it, of this machine's users; None: that is not known."""
 
 
 class Accounts(Protocol):
@@ -104,8 +106,11 @@ class BrowserSessions:
         self._read_from: tuple[int, int, int] | None = None
         """The file that ``_known`` was read from; another server of this home folder may have replaced it."""
 
-    def code(self, principal: Principal, scopes: frozenset[str]) -> str:
-        """Make a code for a session with those of the principal's scopes."""
+    def code(self, principal: Principal, scopes: frozenset[str], user: int | None = None) -> str:
+        """Make a code for a session with those of the principal's scopes.
+
+        ``user``: of this machine, who asks. The address with the code is an argument of the browser's process, which every user can read.
+        """
         code, now = secrets.token_urlsafe(_BITS), self._clock()
         with self._lock:
             self._codes = {key: one for key, one in self._codes.items() if one.until > now}
@@ -113,14 +118,17 @@ class BrowserSessions:
                 crowd = _largest(one.account for one in self._codes.values())
                 del self._codes[next(key for key, one in self._codes.items() if one.account == crowd)]
             self._codes[_digest(code)] = _Code(
-                principal.account, scopes & principal.scopes, now + CODE_SECONDS, principal.token
+                principal.account, scopes & principal.scopes, now + CODE_SECONDS, principal.token, user
             )
         return code
 
-    def open(self, code: str, headers: Mapping[str, str]) -> Opened:
+    def open(
+        self, code: str, headers: Mapping[str, str], user: Callable[[], int | None] = lambda: None
+    ) -> Opened:
         """Trade a code.
 
-        Raises ForbiddenError for one that is unknown, used or over, and for a page of another origin.
+        ``user``: looks up who trades it. Behind a proxy (``public_url``) that is the proxy's user, which says nothing.
+        Raises ForbiddenError for one that is unknown, used or over, one of another user, and for a page of another origin.
         """
         host = self._check_place(headers)
         now = self._clock()
@@ -132,6 +140,12 @@ class BrowserSessions:
                     code="session_code_invalid",
                     hint="`noetl ui` makes another one",
                 )
+        if not self._public.netloc and found.user is not None and (user() not in (None, found.user)):
+            raise ForbiddenError(
+                "another user of this machine asked for the code",
+                code="session_code_invalid",
+                hint="run `noetl ui` as the user whose browser opens its address",
+            )
         cookie, csrf = secrets.token_urlsafe(_BITS), secrets.token_urlsafe(_BITS)
         session = Session(
             secrets.token_hex(8),
