@@ -317,11 +317,12 @@ class ResourcePage(msgspec.Struct, frozen=True):
 
 
 class SchemaAnswer(msgspec.Struct, frozen=True):
-    """``schema``: the JSON Schema that a payload is held against."""
+    """``schema``: the JSON Schema that a payload is held against. ``workload``: what it is laid over, as it is written."""
 
     path: str
     version: int
     schema: dict[str, Any]
+    workload: dict[str, Any] = {}
 
 
 class PlaybookPage(msgspec.Struct, frozen=True):
