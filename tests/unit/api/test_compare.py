@@ -85,7 +85,7 @@ def test_what_differs_in_each_call_is_no_place_where_executions_part(ground):
     assert {one["path"]: one["by_nature"] for one in found["steps"][0]["changes"]} == {
         "result.elapsed": "the time that the call took",
         "result.headers.date": "the moment of the answer",
-        "result.headers.x-request-id": "a name that the service gives each call",
+        "result.headers.x-request-id": "a name that each call has",
         "result.data.execution_id": "the id of an execution",
     }
     assert {one["path"]: one["by_nature"] for one in found["result"]} == {

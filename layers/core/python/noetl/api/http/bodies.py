@@ -317,7 +317,10 @@ class ResourcePage(msgspec.Struct, frozen=True):
 
 
 class SchemaAnswer(msgspec.Struct, frozen=True):
-    """``schema``: the JSON Schema that a payload is held against. ``workload``: what it is laid over, as it is written."""
+    """What a payload has to fit.
+
+    ``schema``: the JSON Schema that it is held against. ``workload``: what it is laid over, as it is written.
+    """
 
     path: str
     version: int

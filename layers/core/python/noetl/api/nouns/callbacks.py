@@ -76,7 +76,10 @@ class CallbacksAnswer(msgspec.Struct, frozen=True):
 
 
 class ListedCallback(OpenCallbackView, frozen=True):
-    """A callback that waits for an answer, with its execution. ``principal``: who started that, the name of a schedule among others."""
+    """A callback that waits for an answer, with its execution.
+
+    ``principal``: who started that; the name of a schedule, where one did.
+    """
 
     execution_id: str
     path: str

@@ -1,4 +1,7 @@
-"""Values that differ between any two executions, such as the time of a call: they say nothing about where two executions part."""
+"""Values that differ between any two executions, such as the time of a call.
+
+They say nothing about where two executions part.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from noetl.services.queries.read_moment import ChangeView, change
 
 _CALL_TIME = "the time that the call took"
 _MOMENT = "the moment of the answer"
-_NAME_OF_CALL = "a name that the service gives each call"
+_NAME_OF_CALL = "a name that each call has"
 _EXECUTION = "the id of an execution"
 
 OF_ANSWERS: Mapping[str, str] = {"elapsed": _CALL_TIME}
@@ -73,7 +76,10 @@ class Essence:
     reasons: dict[str, str] = field(default_factory=dict)
 
     def of(self, value: Any, path: str = "", *, headers: bool = False) -> Any:
-        """Return the essence of a value and note the places that are not in it. ``headers``: the value is those of an answer."""
+        """Return the essence of a value and note the places that are not in it.
+
+        ``headers``: the value is those of an answer.
+        """
         if isinstance(value, Mapping):
             answer = isinstance(value.get("headers"), Mapping) and "url" in value
             kept = {}
@@ -94,7 +100,10 @@ class Essence:
 
 
 def compared_changes(a: Any, b: Any, ids: tuple[str, str]) -> Iterator[ComparedChange]:
-    """Yield the differences between values of two executions: first those that count, then those by nature."""
+    """Yield the differences between values of two executions.
+
+    Those by nature come last.
+    """
     left, right = Essence(ids[0]), Essence(ids[1])
     parting = {path for path, _, _ in differences("", left.of(a), right.of(b))}
     reasons = {**left.reasons, **right.reasons}
