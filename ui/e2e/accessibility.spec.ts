@@ -119,21 +119,22 @@ async function go(page: Page, path: string): Promise<void> {
 
 test("nor in dialogs, in the palette, and where nobody is signed in", async ({ page, server, ui }) => {
   await load(page, `${ui.address}/ui/`);
-  const dialogs: [path: string, button: string][] = [
-    [`executions/${ids.failed}`, "Redrive…"],
-    [`executions/${ids.asking}`, "Change context…"],
-    [`executions/${ids.asking}`, "Cancel…"],
+  const dialogs: [path: string, button: string, first?: string][] = [
+    [`executions/${ids.failed}`, "Redrive…", "From"],
+    [`executions/${ids.asking}`, "Change context…", "Merge patch (JSON)"],
+    [`executions/${ids.asking}`, "Cancel…", "Reason"],
     ["playbooks/sales/orders", "Copy as…"],
     ["playbooks", "New playbook…"],
-    ["schedules", "Backfill demo.hello"],
-    ["limits", "Set a limit…"],
-    ["settings", "Make a token…"],
+    ["schedules", "Backfill demo.hello", "From (this browser's zone)"],
+    ["limits", "Set a limit…", "Key"],
+    ["settings", "Make a token…", "Name"],
   ];
-  for (const [path, button] of dialogs) {
+  for (const [path, button, first] of dialogs) {
     await page.setViewportSize({ width: 1440, height: 900 });
     await go(page, path);
     await page.getByRole("button", { name: button }).click();
     await expect(page.getByRole("dialog")).toBeVisible();
+    if (first) await expect(page.getByRole("dialog").getByLabel(first, { exact: true })).toBeFocused();
     await examine(page, button);
     await page.keyboard.press("Escape");
     await expect(page.getByRole("dialog")).toHaveCount(0);
