@@ -18,6 +18,7 @@ from noetl.migration.rules.document import (
 )
 from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
 from noetl.migration.rules.reading import (
+    data_of_sql,
     loop_index,
     loop_results,
     loop_summary,
@@ -155,6 +156,7 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, spelling, canonical_form),
+    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, data_of_sql),
+    *(spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)
