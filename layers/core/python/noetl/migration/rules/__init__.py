@@ -16,13 +16,14 @@ from noetl.migration.rules.document import (
     root_variables,
     telemetry,
 )
-from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
+from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages, retry_status
 from noetl.migration.rules.reading import (
     data_of_sql,
     loop_index,
     loop_results,
     loop_summary,
     payload,
+    row_objects,
     rows_list,
     spelling,
     steps_prefix,
@@ -120,6 +121,7 @@ _MODULES = (
         case_targets,
         retry_list,
         retry_pages,
+        retry_status,
         cursor_loop,
         next_conditions,
         next_payload,
@@ -139,6 +141,7 @@ _MODULES = (
         credential_name,
         assertions,
         duckdb_memory,
+        row_objects,
         connection_pool,
         playbook_call,
         playbook_file,
