@@ -346,6 +346,16 @@ def test_a_step_whose_canonical_form_is_refused_stays(monkeypatch: pytest.Monkey
     assert set(noted) == {22, 26} and "the compiler refuses its canonical form" in noted[22]
 
 
+def test_a_word_of_an_answer_that_no_answer_has_is_refused(tmp_path: Path) -> None:
+    text = HEAD.replace("io/v2", "io/v1") + (
+        "  - step: start\n    type: http\n    url: https://a.test\n    next:\n"
+        "      - { when: \"{{ result.status == 'success' }}\", then: [{ step: end }] }\n  - step: end\n"
+    )
+    made = migrated(tmp_path / "word.yaml", text)
+    assert [(one.rule, one.line, one.column) for one in made.refusals] == [("save-answer", 9, 11)]
+    assert migrated(tmp_path / "word.yaml", text.replace("'success'", "200")).runs
+
+
 @pytest.mark.parametrize(
     "more",
     [

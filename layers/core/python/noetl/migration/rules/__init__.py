@@ -25,6 +25,7 @@ from noetl.migration.rules.reading import (
     payload,
     row_objects,
     rows_list,
+    rows_variable,
     spelling,
     steps_prefix,
 )
@@ -94,6 +95,7 @@ _MODULES = (
     *(
         http_result,
         save_answer,
+        rows_variable,
         api_version,
         root_keys,
         root_variables,
