@@ -1,4 +1,4 @@
-"""Code that reads what a result does not have: ``data`` of SQL, ``status`` of an HTTP answer.
+"""Code that reads entries that no result has: ``data`` of SQL, ``status`` of HTTP.
 
 Both are names of envelopes of other releases. ``get`` answers nothing there, so the code goes on without the values.
 """
@@ -27,7 +27,10 @@ Known = tuple[Shape, str]
 
 
 class Reading(NamedTuple):
-    """A place of code. ``start`` and ``end``: what to leave out there; both 0 where no rewriting is safe."""
+    """A place of code.
+
+    ``start`` and ``end``: what to leave out there; both 0 where no rewriting is safe.
+    """
 
     source: str
     line: int
@@ -142,7 +145,7 @@ def data_of_sql(code: str, given: Mapping[str, str], named: Collection[str]) -> 
         return []
     known = _Code(tree, given, named)
     found: dict[ast.expr, bool] = {}
-    asked = _asked(known)
+    tested = _tested_for_data(known)
     for node in ast.walk(tree):
         owner: ast.expr | None = None
         key: object = None
@@ -151,7 +154,7 @@ def data_of_sql(code: str, given: Mapping[str, str], named: Collection[str]) -> 
         elif isinstance(node, ast.expr):
             owner, key, _ = keyed(node)
         of = known.known(owner) if owner is not None else None
-        if owner is None or of is None or of[0] != "data" or of[1] in asked:
+        if owner is None or of is None or of[0] != "data" or of[1] in tested:
             continue
         place, name = known.origin(owner)
         if known.is_choice(place) or (isinstance(node, ast.expr) and known.is_choice(node)):
@@ -206,7 +209,7 @@ def keyed(node: ast.AST) -> tuple[ast.expr | None, object, ast.expr | None]:
 
 
 def is_empty(node: ast.expr | None) -> bool:
-    """Return whether a default stands for nothing."""
+    """Return whether a default is empty."""
     if isinstance(node, ast.Dict):
         return not node.keys
     if isinstance(node, ast.List):
@@ -221,7 +224,7 @@ def _asks_for_shape(node: ast.IfExp) -> bool:
     return asks and (is_empty(other) or isinstance(other, ast.Constant))
 
 
-def _asked(known: _Code) -> set[str]:
+def _tested_for_data(known: _Code) -> set[str]:
     """Return the sources of which code asks whether they have ``data``."""
     found = set()
     for node in ast.walk(known.tree):
@@ -249,7 +252,7 @@ def _without_default(node: ast.expr) -> ast.expr:
 
 
 def _bound(tree: ast.Module) -> Iterator[str]:
-    """Yield each name that code gives a value; parameters of ``main`` are not among them."""
+    """Yield each name that code assigns or defines, without parameters of ``main``."""
     given = {id(one) for main in _mains(tree) for one in ast.walk(main.args) if isinstance(one, ast.arg)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):

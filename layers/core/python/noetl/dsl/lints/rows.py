@@ -90,7 +90,10 @@ def _check_loops(lowering: Lowering, step: Step, task: Task, loops: set[str]) ->
 def _check_envelopes(
     lowering: Lowering, step: Step, task: Task, sources: dict[str, Task], answers: set[str]
 ) -> None:
-    """Report entries of envelopes of other releases. ``answers``: loops whose result is a list of HTTP answers."""
+    """Report entries of envelopes of other releases.
+
+    ``answers``: loops whose result is a list of HTTP answers.
+    """
     code, own = _code(task), _entries(task.input).keys() | lowering.names.workload
     given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
     rows = {name for name, source in sources.items() if _gives_rows(source)}

@@ -24,7 +24,7 @@ def apply(page: Page) -> None:
             if not _are_codes(found) or any(retry.has(name) for name in _OTHERS):
                 page.refuse(
                     codes,
-                    "`retry_on_status` is not a list of status codes, or stands beside a guard",
+                    "`retry_on_status` is not a list of status codes, or is beside a guard",
                     'write when: "{{ output.error.status in [ … ] }}"',
                 )
                 continue

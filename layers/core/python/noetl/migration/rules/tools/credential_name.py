@@ -42,7 +42,7 @@ def _of_call(tool: Map) -> None:
     if (
         text_of(name) is None
         or name is None
-        or any(said not in _OF_CALLS[word] for word, said in words.items())
+        or any(value not in _OF_CALLS[word] for word, value in words.items())
     ):
         return
     if words.get("genericAuthType", block.entries[0].key) != block.entries[0].key:

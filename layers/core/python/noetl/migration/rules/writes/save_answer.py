@@ -1,4 +1,4 @@
-"""What generation 1 reads of its task's result, in ``save``, ``vars`` and ``next``, by other names.
+"""``save``, ``vars`` and ``next`` of generation 1, which read a result by other names.
 
 ``result`` is the whole answer of an HTTP call; ``data`` in a ``save`` is the result of any task.
 """
