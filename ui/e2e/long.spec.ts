@@ -1,4 +1,7 @@
 /** What is very long: names of the greatest length, texts of 10,000 characters, values of a gigabyte. */
+import { readFile } from "node:fs/promises";
+import { gunzipSync } from "node:zlib";
+
 import type { Page } from "@playwright/test";
 
 import { HELLO } from "./playbooks";
@@ -54,6 +57,55 @@ test("names and texts of 10,000 characters break no page", async ({ page, server
     `compare?a=${execution_id}&b=${execution_id}`,
     ...["graph", "timeline", "events", "data", "logs", "code", "why", "cost"].map((view) => `executions/${execution_id}?view=${view}&run=2`),
   ]);
+});
+
+/** Almost as large as a result may be (`result_bytes` of docs/limits.md), and 1,900 times the inline limit. */
+const LARGE_MIB = 60;
+const LARGE = `apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: large, path: test/large }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      code: |
+        line = "x" * (1024 * 1024 - 10)
+        result = {"rows": [{"at": at, "line": line} for at in range(${LARGE_MIB})]}
+`;
+
+test("a result near the limit of results is offered as a file, whole, and the page reads none of it", async ({ page, server, ui }) => {
+  await server.register(LARGE);
+  const { execution_id, status } = await server.run("test/large", {}, 55);
+  expect(status).toBe("completed");
+  let read = 0;
+  let bytes = 0;
+  page.on("response", (answer) => {
+    if (answer.url().includes("/api/downloads/")) read += 1;
+    else if (answer.url().includes("/api/executions/")) void answer.body().then((body) => (bytes += body.length), () => undefined);
+  });
+  await page.goto(`${ui.address}/ui/executions/${execution_id}?view=data`);
+  const result = page.getByRole("region", { name: "Result" });
+  await expect(result.getByText(/^6\d\.?\d* MB$/)).toBeVisible();
+  await expect(result.getByText("the page does not show it")).toBeVisible();
+  await expect(result.getByRole("button", { name: "Read it" })).toHaveCount(0);
+  // Nor do the other views, the template box of which is the one that could.
+  for (const view of ["graph", "events", "timeline", "data"]) {
+    await page.goto(`${ui.address}/ui/executions/${execution_id}?view=${view}`);
+    await expect(page.getByRole("region", { name: "Summary" })).toBeVisible();
+    await expect(page.locator(".skeleton")).toHaveCount(0);
+  }
+  await page.getByLabel("Template", { exact: true }).fill("{{ start.rows }}");
+  await page.getByRole("button", { name: "Render" }).click();
+  await expect(page.getByRole("region", { name: "Try a template" })).toContainText("the template takes more than");
+  expect(read).toBe(0);
+  expect(bytes).toBeLessThan(300_000);
+
+  const link = result.getByRole("link", { name: "Download" });
+  const [file] = await Promise.all([page.waitForEvent("download"), link.click()]);
+  const content = await readFile(await file.path());
+  const text = (content[0] === 0x1f ? gunzipSync(content) : content).toString("utf8");
+  const rows = (JSON.parse(text) as { rows: { at: number; line: string }[] }).rows;
+  expect([rows.length, rows.at(-1)?.at, rows.at(-1)?.line.length]).toEqual([LARGE_MIB, LARGE_MIB - 1, 1024 * 1024 - 10]);
 });
 
 test("a value of a gigabyte is offered as a file and not read", async ({ page, server, ui }) => {

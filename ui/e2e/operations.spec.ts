@@ -109,7 +109,7 @@ test("the analysis has a button for what it advises", async ({ page, server, ui 
   await page.goto(`${ui.address}/ui/executions/${execution_id}?view=why`);
   await expect(page.getByRole("region", { name: "Summary" })).toContainText(/Started by\s*token:owner/);
   await page.getByRole("region", { name: "failed_step" }).getByRole("button", { name: "Redrive…" }).click();
-  await expect(page.getByRole("dialog", { name: "Redrive the execution" })).toContainText("The server would accept this.");
+  await expect(page.getByRole("dialog", { name: "Redrive the execution" })).toContainText("price runs, items that failed or never ran");
 });
 
 test("a schedule says what starts when, and a trigger is fired by hand", async ({ page, server, ui }) => {

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const OF_CHECKOUT = fileURLToPath(new URL("../../.venv/bin/noetl", import.meta.url));
-const NOETL = process.env.NOETL ?? (existsSync(OF_CHECKOUT) ? OF_CHECKOUT : "noetl");
+export const NOETL = process.env.NOETL ?? (existsSync(OF_CHECKOUT) ? OF_CHECKOUT : "noetl");
 
 /** The unit of /proc. */
 const TICK_MS = 10;

@@ -55,7 +55,10 @@ test("fail, read the error at its line, mend the text, redrive with the new vers
   await page.getByRole("button", { name: "Redrive…" }).click();
   await page.getByLabel("Version of the playbook").selectOption("2");
   await page.getByLabel("Reason").fill("mended");
-  await expect(page.getByText("The server would accept this.")).toBeVisible();
+  await expect(page.getByRole("region", { name: "What runs again" }).getByRole("listitem")).toHaveText([
+    "price runs, items that failed or never ran",
+  ]);
+  await expect(page.getByRole("region", { name: "What runs again" })).toContainText("Then, as the conditions decide: report.");
   await page.getByRole("button", { name: "Redrive", exact: true }).click();
   await expect(page.getByRole("region", { name: "Summary" }).getByText("completed")).toBeVisible();
   await expect(page.getByRole("link", { name: "mend/orders@2" })).toBeVisible();
@@ -91,33 +94,48 @@ test("cancel many: the server says first what would happen", async ({ page, serv
 });
 
 test("a context is changed, and the gate that waits for it opens", async ({ page, server, ui }) => {
-  await server.register(GATE);
+  const order = "{ id: 7, price: 18446744073709551617 }";
+  await server.register(GATE.replace("    next: gate", `    set: { ctx.order: ${order} }\n    next: { arcs: [{ step: gate }] }`));
   const { execution_id } = await server.run("demo/gate", {}, 1);
   await page.goto(`${ui.address}/ui/executions/${execution_id}`);
   await expect(page.getByText(/Step gate is admitted when/)).toBeVisible();
   await page.getByRole("button", { name: "Change context…" }).click();
   await page.getByLabel("Merge patch (JSON)").fill('{"approved": tru');
   await expect(page.getByRole("button", { name: "Change", exact: true })).toBeDisabled();
-  await page.getByLabel("Merge patch (JSON)").fill('{"approved": true}');
+  await page.getByLabel("Merge patch (JSON)").fill('{"approved": true, "order": {"price": 18446744073709551616}}');
+  const dialog = page.getByRole("dialog", { name: "Change the context" });
+  await expect(dialog.getByRole("region", { name: "The context now" })).toContainText(/order.*\{2\}/);
+  await expect(dialog.getByRole("list", { name: "Changes of the context" }).getByRole("listitem")).toHaveText([
+    "approvedtrue",
+    "order.price1844674407370955161718446744073709551616",
+  ]);
   await page.getByRole("button", { name: "Change", exact: true }).click();
   await expect(page.getByRole("region", { name: "Summary" }).getByText("completed")).toBeVisible();
 });
 
-test("2^64+1 from a playbook to the screen, to copied JSON, and back into a new run", async ({ page, context, server, ui }) => {
+test("integers of 20 and 30 digits from a playbook to the screen, to copied JSON, and back into a new run", async ({ page, context, server, ui }) => {
   await context.grantPermissions(["clipboard-read", "clipboard-write"]);
-  await server.register(HELLO);
-  const { execution_id } = await server.run("demo/hello");
+  const longer = "123456789012345678901234567891";
+  const digits = HELLO.replace("{ huge:", `{ longer: ${longer}, huge:`).replace("args: {", 'args: { longer: "{{ workload.longer }}",');
+  await server.register(digits.replaceAll("demo/hello", "demo/digits"));
+  const { execution_id } = await server.run("demo/digits");
   await page.goto(`${ui.address}/ui/executions/${execution_id}?view=data`);
   const result = page.getByRole("region", { name: "Result" });
   await expect(result).toContainText("18446744073709551617");
+  await expect(result).toContainText(longer);
   await result.getByRole("button", { name: "Copy result as JSON" }).click();
-  expect(await page.evaluate(() => navigator.clipboard.readText())).toContain('"huge": 18446744073709551617');
+  const copied = await page.evaluate(() => navigator.clipboard.readText());
+  expect(copied).toContain('"huge": 18446744073709551617');
+  expect(copied).toContain(`"longer": ${longer}`);
   await page.getByRole("link", { name: "Run again…" }).click();
   await expect(page.getByLabel("huge")).toHaveValue("18446744073709551617");
   await page.getByLabel("huge").fill("18446744073709551619");
+  await expect(page.getByLabel("longer")).toHaveValue(longer);
+  await page.getByLabel("longer").fill("-999999999999999999999999999999");
   await page.getByRole("button", { name: "Run version 1" }).click();
   await page.getByRole("link", { name: "Data" }).click();
   await expect(page.getByRole("region", { name: "Result" })).toContainText("18446744073709551619");
+  await expect(page.getByRole("region", { name: "Result" })).toContainText("-999999999999999999999999999999");
 });
 
 test("a backfill lists its moments first", async ({ page, server, ui }) => {

@@ -1,6 +1,6 @@
 """The workloads on DBOS, run with an interpreter of its own (``.venv-bench``).
 
-Usage: python dbos_peer.py DATABASE_URL SIZES   (SIZES: JSON {runs, steps, singles, many, parallel, sequential})
+Usage: python dbos_peer.py DATABASE_URL SIZES   (SIZES: JSON {runs, steps, singles, pause, many, parallel, sequential})
 
 Prints a JSON line per way of each workload, {workload, way, size, values}: milliseconds per step or execution, executions/s or items/s.
 Then prints {"door": address} and answers ``POST /three`` there, until its standard input ends.
@@ -84,7 +84,8 @@ def three() -> dict[str, int]:
     return {"value": chain(3)}
 
 
-def milliseconds(work: Callable[[], Any]) -> float:
+def milliseconds(work: Callable[[], Any], pause: float = 0.0) -> float:
+    time.sleep(pause)
     began = time.perf_counter()
     work()
     return (time.perf_counter() - began) * 1000
@@ -131,7 +132,7 @@ def workloads(sizes: dict[str, int]) -> None:
     for way, chained in (("plain functions", chain), ("asyncio", asynchronous)):
         chained(10)
         tell("chain", way, steps, [milliseconds(lambda c=chained: c(steps)) / steps for _ in runs])
-        tell("alone", way, 3, [milliseconds(lambda c=chained: c(3)) for _ in range(single)])
+        tell("alone", way, 3, [milliseconds(lambda c=chained: c(3), sizes["pause"]) for _ in range(single)])
         rates("sequential", way, sequential, lambda c=chained: c(sequential))
     rates("many", "threads", many, lambda: many_in_threads(many))
     rates("many", "start_workflow", many, lambda: many_started(many))

@@ -37,12 +37,12 @@ class Visit:
         return self.milliseconds[min(len(self.milliseconds) - 1, int(len(self.milliseconds) * share))]
 
 
-def visit(address: str, token: str, ask: Ask, clients: int, count: int) -> Visit:
-    """``count`` executions by so many clients, each with one kept connection."""
-    return asyncio.run(_visit(address, token, ask, clients, count))
+def visit(address: str, token: str, ask: Ask, clients: int, count: int, pause: float = 0.0) -> Visit:
+    """``count`` executions by so many clients, each with one kept connection, and a pause before each (seconds)."""
+    return asyncio.run(_visit(address, token, ask, clients, count, pause))
 
 
-async def _visit(address: str, token: str, ask: Ask, clients: int, count: int) -> Visit:
+async def _visit(address: str, token: str, ask: Ask, clients: int, count: int, pause: float) -> Visit:
     numbers = iter(range(count))
     taken: list[float] = []
     parts = urlsplit(address)
@@ -50,6 +50,8 @@ async def _visit(address: str, token: str, ask: Ask, clients: int, count: int) -
     async def client() -> None:
         async with Connection(parts.hostname or "", parts.port or 80, token) as connection:
             for _ in numbers:
+                if pause:
+                    await asyncio.sleep(pause)
                 began = time.perf_counter()
                 await ask(connection)
                 taken.append((time.perf_counter() - began) * 1000)

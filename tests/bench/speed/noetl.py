@@ -32,7 +32,8 @@ TIMEOUT = 600
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How much of each workload. ``seconds``: about how long many executions may take, whose number follows from a first try.
-    ``few``: items of a parallel loop for systems that need long for many."""
+    ``few``: items of a parallel loop for systems that need long for many. ``pause``: seconds before each execution that runs alone, the same
+    for each system: nothing of the one before is under way, and no processor is still warm from it."""
 
     runs: int = 3
     steps: int = 100
@@ -44,6 +45,7 @@ class Sizes:
     few: int = 1_000
     sequential: int = 1_000
     clients: tuple[int, ...] = (1, 16, 64)
+    pause: float = 0.1
 
     def count(self, per_second: float) -> int:
         return max(self.least, min(self.most, int(per_second * self.seconds)))
@@ -101,7 +103,7 @@ class InProcess:
         text = chain(3, kind, self.url)
         values = []
         for _ in range(self.sizes.singles):
-            time.sleep(0.1)
+            time.sleep(self.sizes.pause)
             values.append(self.run(text) * 1000)
         self.book.note("noetl", "alone", kind, "p50", "ms", values, size=3)
 

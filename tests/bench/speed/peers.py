@@ -37,6 +37,7 @@ def dbos(book: Book, python: str, dsn: str, sizes: Sizes) -> None:
         "runs": sizes.runs,
         "steps": sizes.steps,
         "singles": sizes.singles,
+        "pause": sizes.pause,
         "many": sizes.most // 2,
         "parallel": sizes.few,
         "sequential": sizes.sequential,
@@ -89,7 +90,7 @@ def _by_ingress(ingress: str, sizes: Sizes) -> dict[str, Ways]:
         return partial(call, f"/bench/{handler}", size)
 
     runs, steps, items, singles = range(sizes.runs), sizes.steps, sizes.few, sizes.singles
-    single = visit(ingress, "", ask("chain", 3), 1, singles).milliseconds
+    single = visit(ingress, "", ask("chain", 3), 1, singles, sizes.pause).milliseconds
     clients = sizes.clients[-1]
     first = visit(ingress, "", ask("chain", 3), clients, max(sizes.least, clients))
     many = sizes.count(first.per_second)

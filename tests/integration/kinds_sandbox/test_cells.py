@@ -16,10 +16,11 @@ import pytest
 from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.domain.kinds import TaskSettings
 from noetl.kinds.sandbox import process, template
-from noetl.kinds.sandbox.cell import MOST_USES, Tenant
+from noetl.kinds.sandbox.cell import MOST_USES, Cell, Tenant
 from noetl.kinds.sandbox.child import Child, Owner
 from noetl.kinds.sandbox.layers import GUEST_FOLDER, layers
 from noetl.kinds.sandbox.noetl_guest.supervise import descendants
+from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.process import TaskLimits
 from tests.integration.kinds_sandbox import leaks
 from tests.integration.kinds_sandbox.conftest import Task
@@ -27,7 +28,7 @@ from tests.integration.kinds_sandbox.leaks import forget_cells, run
 from tests.integration.kinds_sandbox.test_confinement import ground  # noqa: F401
 from tests.integration.kinds_sandbox.test_pool import watch
 from tests.integration.kinds_sandbox.test_template import gone, template_pid
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [
     pytest.mark.skipif(
@@ -104,11 +105,64 @@ def test_executions_one_after_the_other_take_one_process_each():
     """The namespaces and their first process are made once; after some time they are made anew."""
     cells = [run("result = 1", number)[1] for number in range(5)]
     assert len(set(map(id, cells))) == 1
-    assert descendants(template_pid()) == [cells[0].first.pid]
+    waiting = waiting_in(cells[0])
+    assert descendants(template_pid()) == [cells[0].first.pid, waiting]
     cells += [run("result = 1", number)[1] for number in range(5, MOST_USES + 1)]
     assert [one is cells[0] for one in cells[MOST_USES - 1 :]] == [True, False]
     wait_until(lambda: gone(cells[0].first.pid), "the end of the cell that is used up")
     assert not cells[0].folder.exists()
+
+
+NO_RIGHTS = "CapEff:\t0000000000000000"
+
+
+def waiting_in(cell: Cell) -> int:
+    """The process that an idle cell has forked for its next task, once it waits for that."""
+
+    def waits() -> int | None:
+        below = descendants(cell.first.pid)
+        assert len(below) <= 1
+        about = Path(f"/proc/{below[0]}/status").read_text() if below else ""
+        return below[0] if "State:\tS" in about and NO_RIGHTS in about else None
+
+    return wait_until(waits, "the process for the next task")
+
+
+def test_the_next_task_finds_its_process_waiting():
+    """It is the one process beside the first, and no task was in the cell when it was made."""
+    child = Child(owner(1))
+    child.call("result = 1", {}, watch())
+    cell = cell_of(child)
+    assert len(descendants(cell.first.pid)) == 1, "none waits beside a task"
+    child.close()
+    waiting = waiting_in(cell)
+    child = Child(owner(2))
+    try:
+        look = "import os\nresult = [os.getpid(), sorted(n for n in os.listdir('/proc') if n.isdigit()), os.getcwd()]"
+        number, seen, folder = child.call(look, {}, watch())["result"]
+        assert cell_of(child) is cell and descendants(cell.first.pid) == [waiting]
+        assert seen == ["1", str(number)] and folder == str(cell.folder)
+    finally:
+        child.close()
+    assert waiting_in(cell) != waiting
+
+
+def test_a_process_that_waits_has_no_more_rights_than_a_task():
+    _, cell = run("result = 1")
+    about = Path(f"/proc/{waiting_in(cell)}/status").read_text()
+    assert NO_RIGHTS in about and "CapPrm:\t0000000000000000" in about
+    assert "NoNewPrivs:\t1" in about and "Seccomp:\t2" in about
+    outcome, same = run(FIRST_PROCESS)
+    assert same is cell and set(outcome["files"].split(",")) == {"pipe", "/dev/null"}
+
+
+def test_a_process_that_waits_and_dies_is_replaced():
+    _, cell = run("result = 1")
+    waiting = waiting_in(cell)
+    os.kill(waiting, signal.SIGKILL)
+    wait_until(lambda: gone(waiting), "its end")
+    assert run("result = 2") == (2, cell)
+    assert waiting_in(cell) != waiting
 
 
 def test_executions_at_the_same_time_have_cells_of_their_own():
@@ -293,13 +347,15 @@ WORKER = """
 import sys, threading, time
 from tests.integration.kinds_sandbox.conftest import Task
 from tests.integration.kinds_sandbox.leaks import run
-from tests.integration.kinds_sandbox.test_cells import owner, watch
+from tests.integration.kinds_sandbox.test_cells import cell_of, owner, waiting_in, watch
 from tests.integration.kinds_sandbox.test_template import template_pid
 from noetl.kinds.sandbox.child import Child
 children = [Child(owner(number)) for number in range(3)]
 for child in children:
     child.call("result = 1", {}, watch())
+idle = cell_of(children[0])
 children[0].close()
+waiting_in(idle)
 threading.Thread(target=children[1].call, args=("import time; time.sleep(3600)", {}, watch()), daemon=True).start()
 print(template_pid(), children[1]._confined.folder.parent, flush=True)
 time.sleep(1000)
@@ -307,13 +363,13 @@ time.sleep(1000)
 
 
 def test_a_worker_that_is_killed_leaves_no_cell():
-    """One of them is idle, one at work, and one waits for the next call."""
+    """One of them is idle with a process for its next task, one at work, and one waits for the next call."""
     worker = subprocess.Popen([sys.executable, "-c", WORKER], stdout=subprocess.PIPE, text=True)
     try:
         assert worker.stdout is not None
         number, folder = worker.stdout.readline().split()
         pids = [int(number), *descendants(int(number))]
-        assert len(pids) == 1 + 3 + 2 and Path(folder).is_dir()
+        assert len(pids) == 1 + 3 + 3 and Path(folder).is_dir()
     finally:
         worker.kill()
         worker.wait()
@@ -326,4 +382,24 @@ def test_programs_use_cells_too():
     Task("shell").run({"command": "exec true"}, settings=TaskSettings(output_max_bytes=1 << 20))
     *_, last = template.templates()._current.values()
     ((_, cell),) = last._idle
+    assert descendants(cell.first.pid) == [], "the next program would have no use for a process that waits"
+    assert run("result = 1")[1] is cell
+
+
+def test_a_program_ends_the_process_that_waits():
+    """It waits for a task of Python; what the program leaves is looked at as ever."""
+    limits = TaskLimits(1 << 30, 1 << 20)
+    child = Child(Owner(1, limits))
+    child.call("result = 1", {}, watch())
+    cell = cell_of(child)
+    child.close()
+    waiting = waiting_in(cell)
+    with ExitStack() as stack:
+        null = os.open(os.devnull, os.O_RDWR)
+        stack.callback(os.close, null)
+        task = process.Task(limits, Places(), order={"command": ["/bin/sh", "-c", "exec true"]})
+        confined = process.start_confined("launch", task, (null, null, null))
+        assert confined.process.wait(PATIENCE) == 0
+        confined.kill()
+    assert confined.process.cell is cell and gone(waiting)
     assert run("result = 1")[1] is cell

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from noetl.runtime.local import starts
+from noetl.runtime.local.early_starts import Begun
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.queries.read_execution import find
@@ -45,12 +46,18 @@ def test_starts_that_draw_the_same_id_become_executions_of_their_own(
         assert [info.playbook_version for info in infos] == [str(entry.version)] * 4
 
 
+def nothing_begins_early(runtime: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command is dispatched after its commit."""
+    monkeypatch.setattr(runtime._early, "begin", lambda changes: Begun())
+
+
 @pytest.mark.parametrize("failing", [1, 2])
 def test_what_was_committed_and_could_not_be_begun_is_begun_later(
     failing: int, tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether the client's own thread hands it on (the first time), or the engine's."""
     with LocalRuntime(Settings.from_env({}, home=tmp_path, database_url=database)) as runtime:
+        nothing_begins_early(runtime, monkeypatch)
         times, pass_on = itertools.count(1), runtime.offers.pass_on
 
         def broken(commands, later):  # type: ignore[no-untyped-def]
@@ -92,6 +99,7 @@ def test_what_was_begun_before_a_defect_is_not_given_back(
     lines: list[str] = []
     settings = Settings.from_env({}, home=tmp_path, database_url=database)
     with LocalRuntime(settings, on_log=lines.append) as runtime:
+        nothing_begins_early(runtime, monkeypatch)
         hand_over, given_back = runtime.store.hand_over, []
         numbers, submit = itertools.count(1), runtime.pools["python"].submit
 

@@ -192,6 +192,77 @@ workbook:
   - name: measure
     tool: { kind: python, code: "result = {'page': found['page'], 'over': found['last'] > most}" }
 """
+PAGED_ITEMS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: paged_items }
+workload: { api: "", firsts: [3, 4] }
+workflow:
+  - step: start
+    next: fetch
+  - step: fetch
+    loop: { in: "{{ workload.firsts }}", iterator: first, mode: sequential }
+    tool: { kind: http, url: "{{ workload.api }}/books", params: { page: "{{ first }}" }, args: "{{ start }}" }
+    case:
+      - when: "{{ event.name == 'call.done' and response.more }}"
+        then:
+          collect: { strategy: append, path: books, into: books }
+          retry: { params: { page: "{{ response.page + 1 }}" } }
+      - when: "{{ event.name == 'call.done' and not response.more }}"
+        then:
+          collect: { strategy: append, path: books, into: books }
+      - when: "{{ event.name == 'loop.done' }}"
+        then: { next: [{ step: tell, args: { shelf: red } }] }
+  - step: tell
+    tool:
+      kind: python
+      args: { shelves: "{{ fetch }}", total: "{{ fetch.stats.total }}", shelf: null }
+      code: |
+        def main(shelves, total, shelf):
+            return [total, shelves["results"], shelves["stats"]["success"], shelf]
+"""
+ANSWER = """
+apiVersion: noetl.io/v1
+kind: Playbook
+metadata: { name: answer }
+workload: { api: "" }
+workflow:
+  - step: start
+    tool: postgres
+    auth: cellar
+    command: CREATE TABLE calls (id int primary key, address text, fast boolean, answer jsonb)
+    next: [{ step: call }]
+  - step: call
+    pass: false
+    tool: http
+    url: "{{ workload.api }}/books"
+    params: { page: 5 }
+    save:
+      storage: postgres
+      auth: cellar
+      table: calls
+      data:
+        id: 1
+        address: "{{ this.data.url if this is defined and this.data is defined else '' }}"
+        fast: "{{ this.data.elapsed | default(-1) >= 0 }}"
+        answer: "{{ this.data | tojson }}"
+    next: [{ step: again }]
+  - step: again
+    type: save
+    storage: postgres
+    auth: cellar
+    table: calls
+    mode: upsert
+    key: id
+    data: { id: 2, address: none }
+    next: [{ step: tell }]
+  - step: tell
+    tool: postgres
+    auth: cellar
+    command: |
+      SELECT address, fast, answer -> 'data' AS body, answer -> 'status_code' AS status, '{{ again.saved }} {{ again.table }}' AS said
+      FROM calls ORDER BY id
+"""
 SHELL = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -265,6 +336,22 @@ def test_pages_are_collected_up_to_their_bound(
     api, asked = shelf
     assert run(PAGES, {"api": api}, database, tmp_path) == {"books": [1, 2, 3, 4, 5, 6]}
     assert asked == [1, 2, 3]
+
+
+def test_pages_of_an_item_are_its_result(database: str, tmp_path: Path, shelf: tuple[str, list[int]]) -> None:
+    result = run(PAGED_ITEMS, {"api": shelf[0]}, database, tmp_path)
+    assert result == [2, [[5, 6, 7, 8, 9, 10], [7, 8, 9, 10]], 2, "red"]
+    assert shelf[1] == [3, 4, 5, 4, 5]
+
+
+def test_a_save_reads_the_whole_answer_and_says_where_it_was_written(
+    database: str, tmp_path: Path, shelf: tuple[str, list[int]]
+) -> None:
+    rows = run(ANSWER, {"api": shelf[0]}, database, tmp_path)["rows"]
+    said = "postgres calls"
+    body = {"books": [9, 10], "page": 5, "more": False}
+    first = {"address": f"{shelf[0]}/books?page=5", "fast": True, "body": body, "status": 200, "said": said}
+    assert rows == [first, {"address": "none", "fast": None, "body": None, "status": None, "said": said}]
 
 
 def test_a_loop_saves_each_item_and_then_the_whole(

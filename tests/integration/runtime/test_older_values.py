@@ -26,7 +26,7 @@ pytestmark = pytest.mark.postgres
 
 OLDER = Path(__file__).parent / "older"
 RESULT = "# result: "
-UNCLEAR = {"branches", "code-templates", "sql-joined-list", "text-guard"}
+UNCLEAR = {"branches", "code-templates", "number-guard", "sql-joined-list"}
 """What ``noetl migrate`` decides or repairs: as they are, they are refused or fail."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.api.ground import BROKEN, HELLO, Ground
+from tests.unit.api.ground import BROKEN, HELLO, LOOPED, Ground
 
 VALIDATE, FORMAT, REGISTER = (f"/api/catalog/{word}" for word in ("validate", "format", "register"))
 
@@ -34,6 +34,21 @@ def test_errors_and_warnings_come_with_their_places(ground):
     assert kind["location"].startswith("mine.yaml:") and kind["line"] == 7 and "double" in kind["fix"]
     warned = ground.ask("POST", VALIDATE, {"content": content.replace("doubel", "double")}).json
     assert warned["valid"] and {one["severity"] for one in warned["diagnostics"]} == {"warning"}
+
+
+def test_the_graph_of_a_text_is_that_of_the_playbook_it_becomes(ground):
+    content = LOOPED.replace("demo/loops", "demo/drawn")
+    drawn = ground.ask("POST", VALIDATE, {"content": content, "graph": True}).json["graph"]
+    assert versions(ground) == [] and ground.kept == {}
+    ground.ask("POST", REGISTER, {"content": content})
+    kept = ground.ask("GET", "/api/catalog/demo/drawn/graph", query={"format": "json"}).json
+    assert drawn == {name: kept[name] for name in ("entry", "final", "nodes", "edges")}
+    assert [(one["name"], one["kind"]) for one in drawn["nodes"]] == [("start", "loop"), ("end", "step")]
+
+
+def test_a_text_with_errors_has_no_graph_and_none_comes_unasked(ground):
+    assert ground.ask("POST", VALIDATE, {"content": BROKEN, "graph": True}).json["graph"] is None
+    assert ground.ask("POST", VALIDATE, {"content": HELLO}).json["graph"] is None
 
 
 @pytest.mark.parametrize("path", [VALIDATE, FORMAT])

@@ -129,6 +129,7 @@ def exchange(ground: Ground, name: str):
         "getExecutionStatus": f"/api/executions/{execution_id}/status",
         "getExecutionEvents": f"/api/executions/{execution_id}/events",
         "getExecutionLogs": f"/api/executions/{execution_id}/logs",
+        "getResultEntries": f"/api/executions/{execution_id}/entries",
         "getExecutionGraph": f"/api/executions/{execution_id}/graph",
         "getLoopItems": f"/api/executions/{ground.run(LOOPED)}/loops/1/items",
         "getLoopBands": f"/api/executions/{ground.run(LOOPED)}/loops/1/bands",

@@ -84,6 +84,12 @@ def warnings(compiled, body):
             [],
             id="what a workbook task may read",
         ),
+        pytest.param(
+            "workflow:\n  - step: start\n    next: { arcs: [{ step: tell, args: { who: Ada } }] }\n"
+            "  - { step: tell, tool: { kind: noop, input: { who: null, how: null } } }\n",
+            [("null-argument", 6, 28)],
+            id="an argument that a null hides",
+        ),
         pytest.param("workflow:\n  - step: first\n    next: last\n  - step: last\n", [], id="no start"),
         pytest.param(
             "workflow:\n  - step: ask\n    next: { arcs: [{ step: act, when: '{{ execution_id }}' }] }\n"

@@ -91,6 +91,11 @@ REFUSED = {
         "  - step: start\n    tool:\n      kind: shell\n      cmds: ['{% if execution_id %}ls{% endif %}']\n",
         ("shell-commands", 8, 7, "by a template"),
     ),
+    "a value in a literal document": (
+        "  - step: start\n    tool:\n      kind: shell\n      cmds:\n        - |\n          cat <<'END'\n"
+        "          {{ execution_id }}\n          END\n",
+        ("shell-commands", 8, 7, "no variable is read"),
+    ),
     "a cursor that is broken off": (
         "  - step: start\n    loop: { cursor: { kind: postgres, claim: SELECT 1 }, iterator: row }\n    tool:\n"
         "      - a: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: break } } }] } } }\n"
@@ -100,6 +105,10 @@ REFUSED = {
     "libs that name nothing": (
         "  - step: start\n    tool:\n      kind: python\n      libs: { 'a b': json }\n      code: result = 1\n",
         ("python-libs", 8, 7, "what to import"),
+    ),
+    "pass by a template": (
+        "  - step: start\n    pass: '{{ workload.skip }}'\n    tool: { kind: noop }\n",
+        ("step-pass", 6, 5, "releases differ"),
     ),
     "upsert into a template": (
         "  - step: start\n    tool: { kind: noop }\n    sink:\n"

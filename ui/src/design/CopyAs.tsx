@@ -1,20 +1,22 @@
-/** What a page shows, as commands to paste into a terminal, and as a link. */
+/** What a page shows, and what it does, as commands to paste into a terminal, and as a link. */
 import { lazy, Suspense, useState } from "react";
 
 import { Button } from "./Button";
+import type { Copyable } from "./copies";
 import { Icon } from "./Icon";
 
 const CopyDialog = lazy(() => import("./CopyDialog"));
 
-export function CopyAs({ path, command }: { path: string; command?: string }) {
-  const [open, setOpen] = useState(false);
+/** `of`: asked when the dialog opens. */
+export function CopyAs({ of, disabled }: { of: () => Copyable[]; disabled?: boolean }) {
+  const [copies, setCopies] = useState<Copyable[] | null>(null);
   return (
     <>
-      <Button onPress={() => setOpen(true)}>
+      <Button disabled={disabled} onPress={() => setCopies(of())}>
         <Icon name="copy" />
         Copy as…
       </Button>
-      <Suspense>{open ? <CopyDialog path={path} command={command} close={() => setOpen(false)} /> : null}</Suspense>
+      <Suspense>{copies ? <CopyDialog copies={copies} close={() => setCopies(null)} /> : null}</Suspense>
     </>
   );
 }

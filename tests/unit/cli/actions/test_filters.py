@@ -76,7 +76,7 @@ def test_on_a_terminal_one_sees_them_and_is_asked(noetl, far, monkeypatch, agree
 
 
 @pytest.mark.parametrize(
-    "words", [["cancel"], ["cancel", "latest", "--filter", "path=a"], ["redrive", "latest", "--dry-run"]]
+    "words", [["cancel"], ["cancel", "latest", "--filter", "path=a"], ["pause", "latest", "--dry-run"]]
 )
 def test_one_is_named_or_many_are(noetl, words) -> None:
     ran = noetl(*words)

@@ -31,6 +31,10 @@ def problems(name, params):
         ("duckdb", {"sources": {"a": {"ref": HOLE, "format": "xls"}}}, ("sources", "a", "format"), "'csv', 'jsonl', 'json' or 'parquet'"),
         ("postgres", {"copy": {"table": "t", "from": HOLE, "mode": "upsert"}}, ("copy",), "an upsert needs a `key`"),
         ("postgres", {"query": "SELECT $1", "params": [HOLE]}, ("params",), "values have names here"),
+        *(
+            (kind, {"query": "SELECT $1", "params": [HOLE]}, ("params",), "values have names here")
+            for kind in ("duckdb", "snowflake")
+        ),
         ("postgres", {"copy": {"table": "t", "form": HOLE}}, ("copy", "form"), "no key 'form'"),
     ],
 )  # fmt: skip
@@ -38,6 +42,7 @@ def test_what_stands_beside_a_template_is_checked_as_well(name, params, path, wo
     given = {
         "http": {"url": "http://x"},
         "duckdb": {"query": "SELECT 1"},
+        "snowflake": {"auth": "warehouse"},
         "transfer": {"source": HOLE, "target": HOLE},
     }
     found = problems(name, {**given.get(name, {}), **params})
@@ -63,6 +68,18 @@ def test_what_stands_beside_a_template_is_checked_as_well(name, params, path, wo
             [],
         ),
         ("playbook", {"path": HOLE}, []),
+        ("shell", {"command": "docker ps --format '{{.ID}} {{range .Ports}}{{json .}}{{end}}'"}, []),
+        (
+            "shell",
+            {"command": "echo {{.ID}} {{ range }}"},
+            [
+                (
+                    ("command",),
+                    "the command is taken as it is: {{ range }} would not be rendered",
+                    'give the value a name under `env` (NAME: "{{ … }}") and write "$NAME" in the command',
+                )
+            ],
+        ),
         ("playbook", {"path": "a", "args": {"x": HOLE}}, []),
         ("playbook", {"path": "a", "args": 5}, [(("args",), "'args' is 5: input should be a mapping", None)]),
         (

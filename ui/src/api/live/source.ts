@@ -2,6 +2,7 @@
 import { serverFetch, serverRoot } from "../client";
 import { parseJson } from "../json";
 import { frames } from "./frames";
+import { POLL_MS } from "./pace";
 
 export interface Change {
   topic: string;
@@ -15,7 +16,6 @@ export type LiveState = "connecting" | "streaming" | "polling" | "off";
 
 const SILENCE_MS = 3_000;
 const HEARTBEAT_MS = 60_000;
-const POLL_MS = 1_000;
 const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
 
 interface Stream extends Pick<Listener, "change"> {

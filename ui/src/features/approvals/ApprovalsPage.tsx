@@ -7,6 +7,8 @@ import { isTyping } from "../../app/keys";
 import { Page } from "../../app/Page";
 import { useScope } from "../../app/SessionContext";
 import { Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Loaded } from "../../design/Loaded";
 import { Note } from "../../design/Note";
@@ -28,7 +30,7 @@ export default function ApprovalsPage() {
     );
   }
   return (
-    <Page title="Approvals">
+    <Page title="Approvals" actions={<CopyAs of={() => COPIES.approvals((query.data?.pages ?? []).flatMap((page) => page.callbacks))} />}>
       <Loaded query={query}>{({ pages }) => <List pages={pages} />}</Loaded>
       {query.hasNextPage ? (
         <div>

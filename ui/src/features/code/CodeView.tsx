@@ -11,6 +11,12 @@ import type { Mark } from "./marks";
 import { useShadowView } from "./useShadowView";
 import { templateValues, type ValueOf } from "./values";
 
+/** `fix`: do what a mark suggests. `goTo`: put the cursor into a line and show it. */
+export interface Hands {
+  fix: (mark: Mark) => void;
+  goTo: (line: number) => void;
+}
+
 interface CodeProps {
   label: string;
   /** Another identity is another text; what was typed is left behind. */
@@ -26,8 +32,8 @@ interface CodeProps {
   onChange?: (text: string) => void;
   /** Completion and help, for a text that is edited. */
   assist?: Extension;
-  /** Set to what does what a mark suggests. */
-  fixer?: RefObject<((mark: Mark) => void) | null>;
+  /** Set to what others do in the text. */
+  hands?: RefObject<Hands | null>;
   /** Control+Enter in the text. */
   onRun?: () => void;
 }
@@ -35,7 +41,7 @@ interface CodeProps {
 const still = [EditorState.readOnly.of(true), EditorView.editable.of(false)];
 const NO_MARKS: Mark[] = [];
 
-export default function CodeView({ label, identity, text, marks = NO_MARKS, line, reached, templateValue, onChange, assist, fixer, onRun }: CodeProps) {
+export default function CodeView({ label, identity, text, marks = NO_MARKS, line, reached, templateValue, onChange, assist, hands, onRun }: CodeProps) {
   const runner = useRef(onRun);
   runner.current = onRun;
   const { host, view } = useShadowView(identity, (parent, root) => {
@@ -66,12 +72,21 @@ export default function CodeView({ label, identity, text, marks = NO_MARKS, line
     if (shown && line !== undefined) shown.dispatch({ effects: EditorView.scrollIntoView(lineOf(shown.state.doc, { line }).from, { y: "center" }) });
   }, [identity, line, view]);
   useEffect(() => {
-    if (!fixer) return;
-    fixer.current = (mark) => view.current && applyFix(view.current, mark);
-    return () => {
-      fixer.current = null;
+    if (!hands) return;
+    hands.current = {
+      fix: (mark) => view.current && applyFix(view.current, mark),
+      goTo: (to) => {
+        const shown = view.current;
+        if (!shown) return;
+        const { from } = lineOf(shown.state.doc, { line: to });
+        shown.dispatch({ selection: { anchor: from }, effects: EditorView.scrollIntoView(from, { y: "center" }) });
+        shown.focus();
+      },
     };
-  }, [fixer, view]);
+    return () => {
+      hands.current = null;
+    };
+  }, [hands, view]);
   return <div className="code-frame" ref={host} />;
 }
 

@@ -9,6 +9,7 @@ import type { Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
 import { Button } from "../../design/Button";
 import { ChangeList } from "../../design/ChangeList";
+import { COPIES } from "../../design/copies";
 import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Facts } from "../../design/Facts";
@@ -31,7 +32,7 @@ export default function ComparePage() {
   return (
     <Page
       title="Compare"
-      actions={a && b ? <CopyAs path={`/api/compare?a=${a}&b=${b}`} command={`noetl compare ${a} ${b}`} /> : null}
+      actions={a && b ? <CopyAs of={() => COPIES.compare(a, b)} /> : null}
     >
       <Chooser key={`${a} ${b}`} a={a} b={b} />
       {a && b ? <Sides a={a} b={b} /> : <Unnamed />}

@@ -5,6 +5,8 @@ import { api, read, type Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
 import { useScope } from "../../app/SessionContext";
 import { Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
@@ -21,7 +23,7 @@ export default function CredentialsPage() {
   });
   const [name, setName] = useState<string | null>(null);
   return (
-    <Page title="Credentials">
+    <Page title="Credentials" actions={<CopyAs of={() => COPIES.credentials(query.data ?? [])} />}>
       <p className="muted">Names and uses. Data is sealed and never shown here.</p>
       <Loaded query={query}>{(rows) => <Credentials rows={rows} pick={setName} />}</Loaded>
       <AccessLog name={name} clear={() => setName(null)} />

@@ -6,6 +6,8 @@ import { useState } from "react";
 import type { Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
 import { ActionButton, Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
@@ -25,9 +27,12 @@ export default function DeadLettersPage() {
     <Page
       title="Dead letters"
       actions={
-        <Button disabled={query.isFetching} onPress={() => void query.refetch()}>
-          Look again
-        </Button>
+        <>
+          <CopyAs of={COPIES.deadLetters} />
+          <Button disabled={query.isFetching} onPress={() => void query.refetch()}>
+            Look again
+          </Button>
+        </>
       }
     >
       <Loaded query={query}>

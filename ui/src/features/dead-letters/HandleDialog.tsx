@@ -4,6 +4,8 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import type { Schemas } from "../../api/client";
 import { notify } from "../../app/notices";
 import { ActionButton, Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Failure } from "../../design/Failure";
 import { Loaded } from "../../design/Loaded";
 import { Modal } from "../../design/Modal";
@@ -72,6 +74,7 @@ export function HandleDialog({
       {act.error ? <Failure error={act.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>
+        <CopyAs of={() => COPIES.letters(verb, wish)} />
         <ActionButton
           scope={verb === "retry" ? "execute" : "admin"}
           look={verb === "retry" ? "main" : "risky"}

@@ -94,6 +94,14 @@ export const pastOf = (id: string, moment: string) =>
       ),
   });
 
+/** The values of an execution as they are now, which live changes refresh. */
+export const contextNow = (id: string) =>
+  queryOptions({
+    queryKey: ["execution", id, "context"],
+    staleTime: 0,
+    queryFn: () => read(api.GET("/api/executions/{execution_id}/state", { params: at(id) })),
+  });
+
 export const analysisOf = (id: string) =>
   queryOptions({
     queryKey: ["execution", id, "analysis"],

@@ -5,6 +5,8 @@ import { useState } from "react";
 import type { Schemas } from "../../api/client";
 import { notify } from "../../app/notices";
 import { ActionButton, Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Failure } from "../../design/Failure";
 import { TextField } from "../../design/Field";
 import { Loaded } from "../../design/Loaded";
@@ -51,6 +53,7 @@ export default function BulkDialog({
       {act.error ? <Failure error={act.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>
+        <CopyAs of={() => COPIES.many(action, { ...filter }, reason)} />
         <ActionButton
           scope="execute"
           look={action === "cancel" ? "risky" : "main"}

@@ -5,6 +5,7 @@ import { useCallback, useState } from "react";
 
 import { Page } from "../../app/Page";
 import { shellWord } from "../../design/clipboard";
+import { COPIES, type Copyable } from "../../design/copies";
 import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Failure } from "../../design/Failure";
@@ -18,7 +19,7 @@ import { useExecutions } from "./useExecutions";
 export default function ExecutionsPage() {
   const search = useSearch({ from: "/shell/executions" });
   return (
-    <Page title="Executions" actions={<CopyAs {...commands(search)} />}>
+    <Page title="Executions" actions={<CopyAs of={() => copies(search)} />}>
       <Filters search={search} />
       <List key={JSON.stringify(search)} search={search} />
     </Page>
@@ -89,7 +90,7 @@ const FILTERS = {
 } as const;
 
 /** An age stays an age in the command, which counts from the moment it runs. */
-function commands(search: ExecutionsSearch): { path: string; command: string } {
+function copies(search: ExecutionsSearch): Copyable[] {
   const words = ["noetl", "list"];
   const filter = (text: string) => words.push("--filter", shellWord(text));
   for (const name of Object.keys(FILTERS) as (keyof typeof FILTERS)[]) {
@@ -99,5 +100,5 @@ function commands(search: ExecutionsSearch): { path: string; command: string } {
   for (const label of (search.labels ?? "").split(",").filter(Boolean)) filter(`label=${label}`);
   const entries = Object.entries(listQuery(search, Date.now())).filter(([, value]) => value !== undefined);
   const query = new URLSearchParams(entries as [string, string][]);
-  return { path: `/api/executions${query.size > 0 ? `?${query}` : ""}`, command: words.join(" ") };
+  return COPIES.executions(`/api/executions${query.size > 0 ? `?${query}` : ""}`, words.join(" "));
 }

@@ -7,6 +7,8 @@ import { api, read } from "../../api/client";
 import { useScope } from "../../app/SessionContext";
 import { Page } from "../../app/Page";
 import { Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Moment } from "../../design/Moment";
 import { Status } from "../../design/Status";
@@ -29,7 +31,7 @@ const MOST_LIVE = 6;
 export default function HomePage() {
   const playbooks = useQuery(playbookPages());
   return (
-    <Page title="Home">
+    <Page title="Home" actions={<CopyAs of={COPIES.home} />}>
       {playbooks.data?.length === 0 ? (
         <section className="card">
           <Empty title="This server has no playbook yet.">

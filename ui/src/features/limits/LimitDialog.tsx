@@ -5,6 +5,8 @@ import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { notify } from "../../app/notices";
 import { ActionButton, Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Failure } from "../../design/Failure";
 import { TextField } from "../../design/Field";
 import { Modal } from "../../design/Modal";
@@ -14,6 +16,13 @@ export function LimitDialog({ limit, close }: { limit: Schemas["LimitView"] | nu
   const [concurrent, setConcurrent] = useState(limit?.concurrent === null ? "" : String(limit?.concurrent ?? ""));
   const [rate, setRate] = useState(limit?.rate === null ? "" : String(limit?.rate ?? ""));
   const [per, setPer] = useState(String(limit?.per ?? 1));
+  const [burst, setBurst] = useState(String(limit?.burst ?? 1));
+  const numbers = {
+    concurrent: concurrent ? Number(concurrent) : null,
+    rate: rate ? Number(rate) : null,
+    per: Number(per),
+    burst: Number(burst),
+  };
   const client = useQueryClient();
   const save = useMutation({
     mutationFn: () =>
@@ -21,8 +30,8 @@ export function LimitDialog({ limit, close }: { limit: Schemas["LimitView"] | nu
         api.PUT("/api/limits/{key}", {
           params: { path: { key } },
           body: {
-            concurrent: concurrent ? Number(concurrent) : null,
-            ...(rate ? { rate: Number(rate), per: Number(per) } : {}),
+            concurrent: numbers.concurrent,
+            ...(numbers.rate === null ? {} : { rate: numbers.rate, per: numbers.per, burst: numbers.burst }),
           },
         }),
       ),
@@ -35,12 +44,14 @@ export function LimitDialog({ limit, close }: { limit: Schemas["LimitView"] | nu
   return (
     <Modal title={limit ? `Limit ${limit.key}` : "Set a limit"} close={close}>
       {limit ? null : <TextField label="Key" value={key} onChange={setKey} />}
-      <TextField label="At once" type="number" hint="Empty: any number." value={concurrent} onChange={setConcurrent} />
-      <TextField label="Starts" type="number" hint="Empty: at any rate." value={rate} onChange={setRate} />
+      <TextField label="Run at the same time" type="number" hint="Empty: any number." value={concurrent} onChange={setConcurrent} />
+      <TextField label="Begin" type="number" hint="Empty: at any rate." value={rate} onChange={setRate} />
       <TextField label="in so many seconds" type="number" value={per} onChange={setPer} />
+      <TextField label="of them together" type="number" hint="1: spread evenly over the time." value={burst} onChange={setBurst} />
       {save.error ? <Failure error={save.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>
+        <CopyAs of={() => COPIES.limit(key, numbers)} disabled={key === ""} />
         <ActionButton scope="admin" look="main" disabled={key === "" || save.isPending} onPress={() => save.mutate()}>
           Set
         </ActionButton>

@@ -5,6 +5,8 @@ import { api, read, type Schemas } from "../../api/client";
 import { notify } from "../../app/notices";
 import { Page } from "../../app/Page";
 import { ActionButton } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Failure } from "../../design/Failure";
 import { Loaded } from "../../design/Loaded";
@@ -13,6 +15,7 @@ import { Table } from "../../design/Table";
 import { ExecutionLink } from "../execution/Header";
 import { LimitDialog } from "./LimitDialog";
 import { limitsQuery } from "./queries";
+import { numbersText } from "./wording";
 
 type Limit = Schemas["LimitView"];
 
@@ -23,9 +26,12 @@ export default function LimitsPage() {
     <Page
       title="Limits"
       actions={
-        <ActionButton scope="admin" onPress={() => setEdited("new")}>
-          Set a limit…
-        </ActionButton>
+        <>
+          <CopyAs of={() => COPIES.limits(query.data ?? [])} />
+          <ActionButton scope="admin" onPress={() => setEdited("new")}>
+            Set a limit…
+          </ActionButton>
+        </>
       }
     >
       <Loaded query={query}>
@@ -69,7 +75,7 @@ function LimitCard({ limit, edit }: { limit: Limit; edit: () => void }) {
         </div>
       </div>
       <p>
-        {numbersOf(limit)}. Set by {limit.source === "operator" ? limit.principal : "a playbook"}. {limit.in_use} in use, {limit.waiting} waiting
+        {numbersText(limit)}. Set by {limit.source === "operator" ? limit.principal : "a playbook"}. {limit.in_use} in use, {limit.waiting} waiting
         {limit.next_at === null ? "" : <>, free again at <Moment at={limit.next_at} /></>}.
       </p>
       {remove.error ? <Failure error={remove.error} /> : null}
@@ -94,12 +100,4 @@ function Uses({ label, title, uses }: { label: string; title: string; uses: Sche
       ]}
     />
   );
-}
-
-function numbersOf({ concurrent, rate, per, burst }: Limit): string {
-  const parts = [
-    concurrent === null ? "" : `${concurrent} at once`,
-    rate === null ? "" : `${rate} in ${per} s, ${burst} at a time`,
-  ].filter(Boolean);
-  return parts.length > 0 ? parts.join("; ") : "No number";
 }

@@ -11,11 +11,12 @@ import { Failure } from "../../design/Failure";
 import { Note } from "../../design/Note";
 import { Skeleton } from "../../design/Skeleton";
 import { assist } from "../code/assist";
-import CodeView from "../code/CodeView";
-import type { Mark } from "../code/marks";
+import { withLearned } from "../code/assist/learned";
+import CodeView, { type Hands } from "../code/CodeView";
+import { DraftGraph } from "./DraftGraph";
 import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
-import { playbookSchema } from "./queries";
+import { learnedFrom, playbookSchema } from "./queries";
 import { useKeptDraft } from "./useKeptDraft";
 
 /** The server looks at a text when nothing was typed for so long. */
@@ -53,7 +54,7 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   const looked = useQuietText(typed);
   const check = useQuery({
     queryKey: ["check", looked],
-    queryFn: () => read(api.POST("/api/catalog/validate", { body: { content: looked, names: true } })),
+    queryFn: () => read(api.POST("/api/catalog/validate", { body: { content: looked, names: true, graph: true } })),
     enabled: looked.trim() !== "",
     placeholderData: keepPreviousData,
     retry: false,
@@ -63,11 +64,14 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   // The names of the last text that was a playbook: one that is half written has none.
   const names = useRef<Schemas["PlaybookNames"] | null>(null);
   names.current = check.data?.names ?? names.current;
+  const learned = useQuery({ ...learnedFrom(draft), enabled: version !== undefined });
+  const seen = useRef(learned.data);
+  seen.current = learned.data;
   const helping = useMemo(() => {
     const schema = () => client.getQueryData(playbookSchema.queryKey) ?? client.ensureQueryData(playbookSchema).catch(() => null);
-    return assist({ schema, names: () => names.current });
+    return assist({ schema, names: () => withLearned(names.current, seen.current) });
   }, [client]);
-  const fixer = useRef<((mark: Mark) => void) | null>(null);
+  const hands = useRef<Hands | null>(null);
   /** The text names another path, whose versions are not those of this page. */
   const isOther = check.data?.path != null && check.data.path !== draft;
   const register = useMutation({
@@ -120,22 +124,29 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
           </p>
         </Note>
       ) : null}
-      <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} assist={helping} fixer={fixer} />
-      <Findings findings={findings} fix={(finding) => fixer.current?.(finding)} />
-      {refused.map((error, at) => (
-        <Failure key={at} error={error} />
-      ))}
-      <div className="row">
-        <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
-          {moved === null ? "Register" : "Register all the same"}
-        </ActionButton>
-        <Button onPress={() => format.mutate()} disabled={format.isPending || typed.trim() === ""}>
-          Format
-        </Button>
-        <Button onPress={drop} disabled={!changed}>
-          Drop the draft
-        </Button>
-        <span className="muted small">{changed ? "A draft is kept in this browser. " : ""}Control+Space completes, Control+I explains, F8 goes to the next problem, Control+. does what it suggests. Escape, then Tab, leaves the text.</span>
+      <div className="editor">
+        <div className="editor-panes">
+          <div className="stack">
+            <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} assist={helping} hands={hands} />
+            <Findings findings={findings} fix={(finding) => hands.current?.fix(finding)} />
+            {refused.map((error, at) => (
+              <Failure key={at} error={error} />
+            ))}
+            <div className="row">
+              <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
+                {moved === null ? "Register" : "Register all the same"}
+              </ActionButton>
+              <Button onPress={() => format.mutate()} disabled={format.isPending || typed.trim() === ""}>
+                Format
+              </Button>
+              <Button onPress={drop} disabled={!changed}>
+                Drop the draft
+              </Button>
+              <span className="muted small">{changed ? "A draft is kept in this browser. " : ""}Control+Space completes, Control+I explains, F8 goes to the next problem, Control+. does what it suggests. Escape, then Tab, leaves the text.</span>
+            </div>
+          </div>
+          <DraftGraph graph={check.data?.graph ?? null} goTo={(line) => hands.current?.goTo(line)} />
+        </div>
       </div>
     </div>
   );

@@ -6,7 +6,7 @@ import { lazy, Suspense, useMemo } from "react";
 
 import { type Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
-import { shellWord } from "../../design/clipboard";
+import { COPIES } from "../../design/copies";
 import { CopyAs } from "../../design/CopyAs";
 import { Loaded } from "../../design/Loaded";
 import { Skeleton } from "../../design/Skeleton";
@@ -31,13 +31,12 @@ export default function PlaybookPage() {
   const { _splat: path = "" } = useParams({ from: "/shell/playbooks/$" });
   const { version } = useSearch({ from: "/shell/playbooks/$" });
   const query = useQuery(playbookText(path, version));
-  const suffix = version === undefined ? "" : `?version=${version}`;
   return (
     <Page
       title={version === undefined ? path : `${path}@${version}`}
       actions={
         <>
-          <CopyAs path={`/api/catalog/${path}${suffix}`} command={`noetl exec ${shellWord(path)}`} />
+          <CopyAs of={() => COPIES.playbook(path, version)} />
           <Link className="button" to="/executions" search={{ path }}>
             Executions
           </Link>

@@ -6,6 +6,8 @@ import { useMemo } from "react";
 
 import { Page } from "../../app/Page";
 import { Sparkline } from "../../design/charts/Sparkline";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Failure } from "../../design/Failure";
 import { SelectField, TextField } from "../../design/Field";
@@ -22,7 +24,7 @@ import { ActivityContext, useActivity, useLineActivity } from "./useActivity";
 export default function PlaybooksPage() {
   const query = useQuery(playbookPages());
   return (
-    <Page title="Playbooks" actions={<NewPlaybook />}>
+    <Page title="Playbooks" actions={<><CopyAs of={COPIES.playbooks} /><NewPlaybook /></>}>
       <Loaded query={query}>{(playbooks) => <Playbooks playbooks={playbooks} />}</Loaded>
     </Page>
   );

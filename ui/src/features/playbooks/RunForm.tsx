@@ -6,6 +6,8 @@ import { useState } from "react";
 import { api, read } from "../../api/client";
 import { type Json, printJson } from "../../api/json";
 import { ActionButton } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Failure } from "../../design/Failure";
 import { Check, TextField } from "../../design/Field";
 import { Loaded } from "../../design/Loaded";
@@ -47,12 +49,13 @@ function Form({ path, version, fields }: { path: string; version: number; fields
   const navigate = useNavigate();
   const form = valueOf(fields, texts);
   const typed = json === null ? null : readObject(json);
+  const payload = (typed ? typed.value : form.payload) ?? {};
   const start = useMutation({
     mutationFn: () =>
       read(
         api.POST("/api/executions", {
           params: { header: { "Idempotency-Key": key } },
-          body: { path, version, payload: (typed ? typed.value : form.payload) ?? {} },
+          body: { path, version, payload },
         }),
       ),
     onSuccess: ({ execution_id }) => void navigate({ to: "/executions/$id", params: { id: execution_id } }),
@@ -84,10 +87,11 @@ function Form({ path, version, fields }: { path: string; version: number; fields
         />
       ) : null}
       {start.error ? <Failure error={start.error} /> : null}
-      <div>
+      <div className="row">
         <ActionButton scope="execute" look="main" type="submit" disabled={blocked || start.isPending}>
           Run version {version}
         </ActionButton>
+        <CopyAs of={() => COPIES.start(path, version, payload)} disabled={blocked} />
       </div>
     </form>
   );

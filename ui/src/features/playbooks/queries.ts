@@ -2,6 +2,7 @@
 import { queryOptions } from "@tanstack/react-query";
 
 import { api, read, type Schemas } from "../../api/client";
+import { type Learned, learnedOf } from "../code/assist/learned";
 import type { Schema } from "../code/assist/schema";
 import { type Days, spanOf } from "./activity";
 
@@ -60,6 +61,23 @@ export const graphOf = (path: string, version: number | undefined) =>
     queryKey: ["graph", path, version ?? "latest"],
     staleTime: keepFor(version),
     queryFn: () => read(api.GET("/api/catalog/{path}/graph", { params: { path: { path }, query: versionQuery(version) } })),
+  });
+
+/** Entries of the results of the last execution, and of the last that completed: one that failed early has few. */
+export const learnedFrom = (path: string) =>
+  queryOptions({
+    queryKey: ["learned", path],
+    staleTime: MINUTE_MS,
+    retry: false,
+    queryFn: async (): Promise<Learned> => {
+      const newest = async (status?: "completed") =>
+        (await read(api.GET("/api/executions", { params: { query: { path, status, limit: 1 } } }))).executions[0]?.execution_id;
+      const ids = new Set((await Promise.all([newest(), newest("completed")])).filter((id) => id !== undefined));
+      const entries = [...ids].map((execution_id) =>
+        read(api.GET("/api/executions/{execution_id}/entries", { params: { path: { execution_id } } })),
+      );
+      return learnedOf(await Promise.all(entries));
+    },
   });
 
 export const schemaOf = (path: string, version: number | undefined) =>

@@ -5,6 +5,8 @@ import { useState } from "react";
 import { api, read, type Schemas } from "../../api/client";
 import { notify } from "../../app/notices";
 import { ActionButton, Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Failure } from "../../design/Failure";
 import { Check, TextField } from "../../design/Field";
 import { Modal } from "../../design/Modal";
@@ -21,7 +23,7 @@ export function BackfillDialog({ name, close }: { name: string; close: () => voi
     read(
       api.POST("/api/schedules/{name}/backfill", {
         params: { path: { name } },
-        body: { from: new Date(from).toISOString(), to: new Date(to).toISOString(), only_missed: onlyMissed, dry_run, limit: MOST },
+        body: { from: instant(from), to: instant(to), only_missed: onlyMissed, dry_run, limit: MOST },
       }),
     );
   const preview = useMutation({ mutationFn: () => ask(true) });
@@ -50,6 +52,7 @@ export function BackfillDialog({ name, close }: { name: string; close: () => voi
       {start.error ? <Failure error={start.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>
+        <CopyAs of={() => COPIES.backfill(name, instant(from), instant(to), onlyMissed, MOST)} disabled={!complete} />
         <Button disabled={!complete || preview.isPending} onPress={() => preview.mutate()}>
           Show what would start
         </Button>
@@ -59,6 +62,11 @@ export function BackfillDialog({ name, close }: { name: string; close: () => voi
       </div>
     </Modal>
   );
+}
+
+/** A moment that was typed in the browser's zone, as the API takes it. */
+function instant(typed: string): string {
+  return new Date(typed).toISOString();
 }
 
 function Moments({ answer }: { answer: Schemas["Backfill"] }) {

@@ -5,6 +5,8 @@ import { useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
 import { ActionButton, Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Failure } from "../../design/Failure";
 import { TextField } from "../../design/Field";
 import { Modal } from "../../design/Modal";
@@ -48,6 +50,7 @@ export function FireDialog({ trigger: { name, path }, close }: { trigger: Schema
       {fire.error ? <Failure error={fire.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>
+        <CopyAs of={() => COPIES.fire(name, body.value ?? {})} disabled={body.wrong !== undefined} />
         <ActionButton scope="execute" look="main" disabled={body.wrong !== undefined || fire.isPending} onPress={() => fire.mutate()}>
           Fire
         </ActionButton>

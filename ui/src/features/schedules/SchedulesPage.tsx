@@ -8,6 +8,8 @@ import { api, read, type Schemas } from "../../api/client";
 import { notify } from "../../app/notices";
 import { Page } from "../../app/Page";
 import { ActionButton } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Failure } from "../../design/Failure";
 import { Loaded } from "../../design/Loaded";
@@ -41,7 +43,10 @@ export default function SchedulesPage() {
     },
   });
   return (
-    <Page title="Schedules">
+    <Page
+      title="Schedules"
+      actions={<CopyAs of={() => COPIES.schedules((schedules.data ?? []).filter(fits), (triggers.data ?? []).filter(fits))} />}
+    >
       {path === undefined ? null : (
         <p className="row">
           <span>

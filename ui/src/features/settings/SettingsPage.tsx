@@ -5,6 +5,8 @@ import { Page } from "../../app/Page";
 import { setTheme, setZone, type Theme, useTheme, useZone } from "../../app/preferences";
 import { useSession } from "../../app/SessionContext";
 import { Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Facts } from "../../design/Facts";
 import { Failure } from "../../design/Failure";
 import { SelectField } from "../../design/Field";
@@ -31,7 +33,7 @@ export default function SettingsPage() {
     },
   });
   return (
-    <Page title="Settings">
+    <Page title="Settings" actions={<CopyAs of={COPIES.settings} />}>
       <section className="card stack run-form" aria-label="This browser">
         <h2>This browser</h2>
         <SelectField

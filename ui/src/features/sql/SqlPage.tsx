@@ -9,6 +9,7 @@ import { api, read, type Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
 import { useSavedViews } from "../../app/savedViews";
 import { ActionButton, Button } from "../../design/Button";
+import { COPIES } from "../../design/copies";
 import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Failure } from "../../design/Failure";
@@ -48,7 +49,7 @@ export default function SqlPage() {
   const toggleChart = () =>
     void navigate({ search: (before) => ({ ...before, view: before.view ? undefined : "chart" }), replace: true, resetScroll: false });
   return (
-    <Page title="SQL" actions={<CopyAs path="/api/sql" command={`noetl sql ${shellQuoted(text)}`} />}>
+    <Page title="SQL" actions={<CopyAs of={() => COPIES.sql(text)} />}>
       {views.data && !views.data.available ? (
         <Note tone="warn">
           <p>This deployment has no role that reads history, so no query can run. NOETL_READER_URL names one.</p>
@@ -214,8 +215,4 @@ function Views({ views }: { views: Schemas["SqlView"][] }) {
       </dl>
     </section>
   );
-}
-
-function shellQuoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
 }

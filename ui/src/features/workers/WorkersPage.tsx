@@ -4,6 +4,8 @@ import type { ReactNode } from "react";
 
 import type { Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
+import { COPIES } from "../../design/copies";
+import { CopyAs } from "../../design/CopyAs";
 import { Empty } from "../../design/Empty";
 import { Loaded } from "../../design/Loaded";
 import { Moment } from "../../design/Moment";
@@ -21,9 +23,12 @@ export default function WorkersPage() {
     <Page
       title="Workers and queues"
       actions={
-        <Link className="button" to="/dead-letters">
-          Dead letters
-        </Link>
+        <>
+          <CopyAs of={COPIES.workers} />
+          <Link className="button" to="/dead-letters">
+            Dead letters
+          </Link>
+        </>
       }
     >
       <Loaded query={queues}>{(answer) => <Queues answer={answer} />}</Loaded>

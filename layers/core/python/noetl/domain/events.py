@@ -179,7 +179,7 @@ class LoopSummary(msgspec.Struct, frozen=True, omit_defaults=True):
     error: ErrorInfo | None = None
     has_value: bool = False
     value: Any = None
-    """What a ``result`` action inside an iteration made of the step's result: the highest index wins."""
+    """What a ``result`` action of an item made of the step's result before meaning 8: the highest index wins."""
     kept: tuple[KeptResult, ...] = ()
     """Objects of ``results`` that live differently from their execution."""
     calls: int = 0

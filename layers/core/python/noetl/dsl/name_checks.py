@@ -26,6 +26,7 @@ from noetl.dsl.program import Pos
 from noetl.dsl.yaml_text.tree import Mapping
 
 _ALWAYS = BUILT_INS | FUNCTIONS | GLOBALS
+_OF_A_TRY = frozenset({"data", "success", "max_attempts"})
 
 
 def check_names(lowering: Lowering) -> None:
@@ -44,7 +45,8 @@ def check_names(lowering: Lowering) -> None:
     lowering.names.ctx |= expected
     enough = len(lowering.diagnostics) + 2 * MAX_REPORTED
     for use in lowering.uses:
-        _Check(use, lowering.names, lowering.diagnostics, enough, outside, lowering.semantics > 2).run()
+        meaning = lowering.semantics
+        _Check(use, lowering.names, lowering.diagnostics, enough, outside, meaning > 2, meaning > 7).run()
 
 
 @dataclass(slots=True)
@@ -58,6 +60,8 @@ class _Check:
     """Keys of ``ctx`` that only an operator can set."""
     lenient: bool
     """A name in a guard that is not defined is false."""
+    strict: bool
+    """What only a ``retry`` knows is an error in any other place."""
 
     @property
     def frame(self) -> Frame:
@@ -75,7 +79,7 @@ class _Check:
                 self.address(name)
             elif name == "iter" and not self.frame.place.iteration and self.frame.step:
                 self.out_of_scope(name)
-            elif name in known or name in _ALWAYS:
+            elif name in known or (name in _ALWAYS and not self.is_of_a_try(name)):
                 continue
             elif name == iterator:
                 if not self.frame.place.iteration:
@@ -93,6 +97,10 @@ class _Check:
             self.diagnostics.warning(
                 "raw-sql", "`raw_sql` puts text into SQL as it is", self.at("raw_sql"), hint=hint
             )
+
+    def is_of_a_try(self, name: str) -> bool:
+        """Return whether only the guards of a ``retry`` know the name, and this place is no guard."""
+        return self.strict and name in _OF_A_TRY and self.frame.place not in GUARDS
 
     def is_open(self) -> bool:
         if self.frame.open or self.frame.step in self.names.args_open:
@@ -117,6 +125,8 @@ class _Check:
         )
         if name == CALLBACK:
             hint = "it is known to the tasks of a step that has a `wait` with `callback: true`"
+        if self.is_of_a_try(name):
+            hint = "only the guards of a `retry` know it; what a task gave is `output.data`, in the event form `result`"
         if owners and self.diagnostics.nearest(name, known) is None:
             hint = (
                 f"{name!r} is the iterator of step {owners[0]!r}; hand it on through the step's result or ctx"

@@ -6,6 +6,7 @@ round can be taken for something of this one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from noetl.domain.events import Redrive
@@ -13,7 +14,7 @@ from noetl.domain.facts.facts import Arrival, Redriven, StepEntered
 from noetl.domain.loop_resume import LoopResume
 from noetl.domain.outcomes.outcomes import Outcome, Trace
 from noetl.domain.redrive import LOCAL, refusal
-from noetl.domain.state import Token
+from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Program
 from noetl.engine.decision import Decider
 from noetl.engine.outcomes import body_outcome, superseded
@@ -28,19 +29,11 @@ def redrive(d: Decider, event: Redrive) -> bool:
         superseded(d, event.event_id, status=refused)
         return False
     number = d.state.next_run
-    if event.step:
-        arrivals: tuple[Arrival, ...] = (
-            Arrival(number, event.step, sync=False, args=event.args, again=event.again),
-        )
-    else:
-        arrivals = tuple(
-            _again(d, token, number + offset, event.arcs) for offset, token in enumerate(d.state.left)
-        )
     d.emit(
         Redriven(
             d.program.hash,
             d.now,
-            arrivals,
+            arrivals_of(d.program, d.state, event, d.args_of),
             step=event.step,
             arcs=event.arcs,
             reason=event.reason,
@@ -52,6 +45,23 @@ def redrive(d: Decider, event: Redrive) -> bool:
     if event.with_output:
         _leave_with(d, number, event)
     return True
+
+
+def arrivals_of(
+    program: Program, state: ExecutionState, event: Redrive, args_of: Callable[[int], dict[str, Any]]
+) -> tuple[Arrival, ...]:
+    """Return the runs that a redrive begins with.
+
+    They are of its step, or of every token that was left.
+    ``args_of``: the arguments of a run. One that waited at a join waits there again (``sync``).
+    """
+    number = state.next_run
+    if event.step:
+        return (Arrival(number, event.step, sync=False, args=event.args, again=event.again),)
+    return tuple(
+        _again(program, token, number + offset, event.arcs, args_of(token.run))
+        for offset, token in enumerate(state.left)
+    )
 
 
 def _leave_with(d: Decider, run: int, event: Redrive) -> None:
@@ -68,15 +78,17 @@ def _leave_with(d: Decider, run: int, event: Redrive) -> None:
     body_outcome(d, step, d.state.tokens[run], Outcome("ok", output, trace=[patched], meta={"calls": 0}))
 
 
-def _again(d: Decider, token: Token, run: int, arcs: dict[int, int]) -> Arrival:
+def _again(
+    program: Program, token: Token, run: int, arcs: dict[int, int], earlier: dict[str, Any]
+) -> Arrival:
     """Build the arrival of a token that was left, as a new run.
 
     One that waited at a join waits there again; any other has passed its join.
     """
     waited = token.phase == "arrived"
-    args: dict[str, Any] = {name: value for name, value in d.args_of(token.run).items() if name != LOCAL}
+    args: dict[str, Any] = {name: value for name, value in earlier.items() if name != LOCAL}
     arc = arcs.get(token.arc, token.arc)
-    return Arrival(run, token.step, arc, token.sync and waited, args, earlier_loop(d.program, token))
+    return Arrival(run, token.step, arc, token.sync and waited, args, earlier_loop(program, token))
 
 
 def earlier_loop(program: Program, token: Token) -> LoopResume | None:

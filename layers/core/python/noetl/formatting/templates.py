@@ -14,6 +14,8 @@ from noetl.dsl.template_rules import TemplateProblem
 from noetl.formatting.unparse import UnsayableError, unparse
 
 _ENVIRONMENT = Environment(autoescape=False, keep_trailing_newline=True)
+_BRACES = re.compile(r"\{[{%].*?(?:[%}]\}|\Z)", re.DOTALL)
+"""Templates, and at the end of a text what no brace ends: nothing behind it is searched again."""
 _LITERAL = re.compile(r"""(['"])(?P<name>[A-Za-z_]\w*)\1\Z""")
 
 
@@ -61,6 +63,11 @@ def substitute(text: str, change: Replace) -> str:
         out.append(made[0].replace(NEXT, f".{following}" if following else ""))
         place = after
     return "".join(out)
+
+
+def in_templates(text: str, change: Callable[[str], str]) -> str:
+    """Change each template of a text, with its braces; what is around them stays."""
+    return _BRACES.sub(lambda part: change(part[0]) if part[0].endswith(("}}", "%}")) else part[0], text)
 
 
 def _is_part(tokens: list[tuple[str, str]], place: int) -> bool:

@@ -89,6 +89,16 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
     return []
 
 
+def prepare(context: TaskContext) -> None:
+    """Start the process of the execution's code, if there is none.
+
+    Libraries are left to the call.
+    """
+    if not context.lock:
+        settings = context.settings
+        shared_pool().prepare(Owner(context.execution_id, limits_of(settings), places_of(settings)))
+
+
 def run(params: Params | Code, context: TaskContext) -> TaskResult:
     """Run the code and return its result; ``meta.py`` has how many lines it printed.
 

@@ -23,6 +23,7 @@ import importlib
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cache, cached_property
 from importlib import metadata
 from types import MappingProxyType
@@ -82,6 +83,7 @@ class LoadedKind:
         self.example: Mapping[str, Any] = getattr(kind, "EXAMPLE", {})
         self.extra_check: Check | None = getattr(kind, "check", None)
         self.stop: Stop | None = getattr(kind, "stop", None)
+        self.prepare: Callable[[TaskContext], None] | None = getattr(kind, "prepare", None)
         self._plain: Callable[[Mapping[str, Any]], Any] = getattr(kind, "plain", _not_plain)
         if not hasattr(kind, "plain"):
             _ = self.params  # what is wrong with the model is found when the kind is loaded
@@ -206,6 +208,16 @@ class Registry:
             raise TaskError(
                 f"{name} failed: {type(error).__name__}: {error}", kind="unknown", code=type(error).__name__
             ) from error
+
+    def prepare(self, name: str, context: TaskContext) -> None:
+        """Let a kind get ready for a call that may follow.
+
+        It raises nothing: the call meets the same error.
+        """
+        with suppress(Exception):
+            prepare = self._load(name).prepare
+            if prepare is not None:
+                prepare(context)
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
         """End the external job that a call of the kind began, by its PollRequest.

@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, ParamProblem, TaskContext, TaskResult
-from noetl.domain.text.braces import templates_in
+from noetl.domain.text.braces import is_of_another_tool, templates_in
 from noetl.kinds.sandbox.environment import SEARCH_PATH
 from noetl.kinds.support.subprocess_task import ProgramParams, run_to_result
 
@@ -67,10 +67,12 @@ class Params(ProgramParams):
 def check(params: Mapping[str, Any]) -> list[ParamProblem]:
     """Refuse a template in the command, which is never rendered, on purpose."""
     command = params.get("command")
-    found = None if command is HOLE else next(templates_in(str(command)), None)
-    if found is None:
+    templates = (
+        () if command is HOLE else (str(command)[slice(*found)] for found in templates_in(str(command)))
+    )
+    shown = next((template[:60] for template in templates if not is_of_another_tool(template)), None)
+    if shown is None:
         return []
-    shown = str(command)[slice(*found)][:60]
     return [
         ParamProblem(
             ("command",),

@@ -337,6 +337,7 @@ def _http(last: LatestOutcome) -> dict[str, Any]:
         "status": last.error.status if last.error else envelope.get("status_code"),
         "headers": details.get("headers", envelope.get("headers", {})),
         "url": details.get("url", envelope.get("url")),
+        "elapsed": envelope.get("elapsed"),
     }
     return {**found, **_helper(last, "http")}
 

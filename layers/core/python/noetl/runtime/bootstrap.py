@@ -56,6 +56,7 @@ from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.results.prune import PruneDeps
+from noetl.services.worker.issue_gate import IssueGate
 from noetl.services.worker.task_log_writer import LineKeeper
 from noetl.services.worker.worker_credentials import KnownCredentials, RegisteredFirst
 from noetl.services.worker.worker_deps import WorkerDeps
@@ -231,6 +232,7 @@ def open_engine(
     log: Callable[[str], None] = lambda line: None,
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False,
     withdrawn: Callable[[Command], bool] = lambda command: False,
+    gate_of: Callable[[Command], IssueGate | None] = lambda command: None,
     registry: Registry | None = None,
     server: EmbeddedServer | None = None,
 ) -> Opened:
@@ -294,6 +296,7 @@ def open_engine(
         folder_of=folder_of,
         revoked=revoked,
         withdrawn=withdrawn,
+        gate_of=gate_of,
         callback_key=lambda command: callback_key(command, stores.programs, local_keys(settings.home)),
         callback_base=settings.public_url or LOCAL_SERVER,
         jobs=DockerJobs(),

@@ -28,8 +28,10 @@ export function templateWords(before: string, words: TemplateWords, names: Names
   if (isInText(rest)) return [];
   if (/\|\s*$/.test(rest)) return words.filters.map((name) => ({ name, kind: "filter" }));
   if (/\bis\s+(?:not\s+)?$/.test(rest)) return words.tests.map((name) => ({ name, kind: "test" }));
-  const chain = CHAIN.exec(rest)?.[1]?.replaceAll(/\s*\[\s*-?\d+\s*\]/g, "").split(".").slice(0, -1);
-  const [scope, ...path] = chain ?? [];
+  const chain = CHAIN.exec(rest)?.[1]?.replaceAll(/\s*\[\s*-?\d+\s*\]/g, ELEMENT).split(".").slice(0, -1) ?? [];
+  const scope = chain[0]?.replaceAll(ELEMENT, "");
+  // `load[0].id` is an entry of an element of what `load` is.
+  const path = [...(chain[0]?.includes(ELEMENT) ? [ELEMENT] : []), ...chain.slice(1)];
   if (scope !== undefined) return entriesOf(scope, path, words, names, where).map((name) => ({ name, kind: "entry" }));
   return rest.endsWith(".") ? [] : namesAt(words, names, where);
 }
@@ -59,6 +61,9 @@ function namesAt(words: TemplateWords, names: Names | null, { place, step }: Whe
   return [...found, ...words.functions.map((name): Word => ({ name, kind: "function" }))];
 }
 
+/** An element of a list, as the server writes it. */
+const ELEMENT = "[]";
+
 /** A name and entries of it up to the last dot; `[0]` is an entry of a list. */
 const CHAIN = /(?:^|[^\w.\])])((?:[A-Za-z_][\w-]*(?:\s*\[\s*-?\d+\s*\])*\.)+)$/;
 
@@ -86,8 +91,13 @@ function entriesOf(scope: string, path: string[], words: TemplateWords, names: N
   }
 }
 
-/** The names directly below a path. */
+/** The names directly below a path. What follows from the text has no elements: there a number is left out. */
 function below(fields: string[], path: string[]): string[] {
+  const found = directlyBelow(fields, path);
+  return found.length > 0 ? found : directlyBelow(fields, path.map((name) => name.replaceAll(ELEMENT, "")).filter(Boolean));
+}
+
+function directlyBelow(fields: string[], path: string[]): string[] {
   const begin = path.map((name) => `${name}.`).join("");
   return fields.filter((name) => name.startsWith(begin) && !name.includes(".", begin.length)).map((name) => name.slice(begin.length));
 }

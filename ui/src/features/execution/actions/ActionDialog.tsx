@@ -2,6 +2,7 @@
 import { lazy, Suspense } from "react";
 
 import { api, read } from "../../../api/client";
+import { COPIES } from "../../../design/copies";
 import type { Execution } from "../queries";
 import type { Change } from "./advice";
 import { PatchDialog } from "./PatchDialog";
@@ -23,7 +24,7 @@ export function ActionDialog({ execution, asked, close }: { execution: Execution
     case "copy":
       return (
         <Suspense>
-          <CopyDialog path={`/api/executions/${id}`} command={`noetl status ${id}`} close={close} />
+          <CopyDialog copies={COPIES.execution(execution)} close={close} />
         </Suspense>
       );
     case "cancel":

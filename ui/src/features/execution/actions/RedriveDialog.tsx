@@ -1,21 +1,22 @@
-/** Run an ended execution again: from its failure, a step, or items of a loop; the server says first whether it can. */
+/** Run an ended execution again: from its failure, a step, or items of a loop; the server says first whether it can, and what runs. */
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
-import { api, read } from "../../../api/client";
+import { api, read, type Schemas } from "../../../api/client";
 import { notify } from "../../../app/notices";
 import { ActionButton, Button } from "../../../design/Button";
+import { COPIES } from "../../../design/copies";
+import { CopyAs } from "../../../design/CopyAs";
 import { Failure } from "../../../design/Failure";
 import { type Choice, SelectField, TextField } from "../../../design/Field";
 import { Loaded } from "../../../design/Loaded";
 import { Modal } from "../../../design/Modal";
-import { Note } from "../../../design/Note";
-import { steer } from "../../executions/bulk";
 import { versionsOf } from "../../playbooks/queries";
 import { type Execution, type StepRun, stepsOf } from "../queries";
 
 export function RedriveDialog({ execution, start = "failure", close }: { execution: Execution; start?: string; close: () => void }) {
   const id = execution.execution_id;
+  const params = { path: { execution_id: id } };
   const [from, setFrom] = useState(start);
   const [version, setVersion] = useState("");
   const [reason, setReason] = useState("");
@@ -24,18 +25,16 @@ export function RedriveDialog({ execution, start = "failure", close }: { executi
   const chosen = version ? Number(version) : null;
   const preview = useQuery({
     queryKey: ["redrive-preview", id, from, version],
-    queryFn: () => steer("redrive", { filter: { ids: [id], path: execution.path }, from, version: chosen, dry_run: true }),
+    queryFn: () => read(api.POST("/api/executions/{execution_id}/redrive", { params, body: { from, version: chosen, dry_run: true } })),
     staleTime: 0,
     gcTime: 0,
+    retry: false,
   });
   const client = useQueryClient();
   const send = useMutation({
     mutationFn: () =>
       read(
-        api.POST("/api/executions/{execution_id}/redrive", {
-          params: { path: { execution_id: id } },
-          body: { from, version: chosen, reason },
-        }),
+        api.POST("/api/executions/{execution_id}/redrive", { params, body: { from, version: chosen, reason } }),
       ),
     onSuccess: () => {
       notify("The execution runs again.");
@@ -44,7 +43,7 @@ export function RedriveDialog({ execution, start = "failure", close }: { executi
       close();
     },
   });
-  const answer = preview.data?.executions[0];
+  const plan = preview.data && "begins" in preview.data ? preview.data : undefined;
   return (
     <Modal title="Redrive the execution" close={close}>
       <SelectField label="From" value={from} choices={placesOf(steps.data?.steps ?? [])} onChange={setFrom} />
@@ -59,26 +58,17 @@ export function RedriveDialog({ execution, start = "failure", close }: { executi
         onChange={setVersion}
       />
       <TextField label="Reason" hint="Kept in the history." value={reason} onChange={setReason} />
-      <Loaded query={preview} lines={1}>
-        {() =>
-          answer?.outcome === "would" ? (
-            <Note tone="good">
-              <p>The server would accept this.</p>
-            </Note>
-          ) : (
-            <Note tone="bad">
-              <p>{answer?.detail ?? "The server would refuse this."}</p>
-            </Note>
-          )
-        }
+      <Loaded query={preview} lines={2}>
+        {() => (plan ? <Plan plan={plan} /> : null)}
       </Loaded>
       {send.error ? <Failure error={send.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>
+        <CopyAs of={() => COPIES.redrive(id, from, chosen, reason)} />
         <ActionButton
           scope="execute"
           look="main"
-          disabled={answer?.outcome !== "would" || send.isPending}
+          disabled={plan === undefined || preview.isFetching || send.isPending}
           onPress={() => send.mutate()}
         >
           Redrive
@@ -86,6 +76,29 @@ export function RedriveDialog({ execution, start = "failure", close }: { executi
       </div>
     </Modal>
   );
+}
+
+const NAMED = 20;
+
+/** What would run, by name. */
+function Plan({ plan }: { plan: Schemas["RedrivePreview"] }) {
+  return (
+    <section className="stack" aria-label="What runs again">
+      <h3>What runs again</h3>
+      <ul>
+        {plan.begins.map((one) => (
+          <li key={`${one.step} ${one.action} ${one.items}`}>{wordsOfStep(one)}</li>
+        ))}
+      </ul>
+      {plan.follows.length > 0 ? <p>Then, as the conditions decide: {listed(plan.follows)}.</p> : null}
+      {plan.kept.length > 0 ? <p className="muted small">Stays as it is: {listed(plan.kept)}.</p> : null}
+    </section>
+  );
+}
+
+function listed(names: string[]): string {
+  const more = names.length - NAMED;
+  return names.slice(0, NAMED).join(", ") + (more > 0 ? `, and ${more} more` : "");
 }
 
 /** The failure, each step that ran, and the failed items of each loop. */
@@ -98,6 +111,16 @@ function placesOf(steps: StepRun[]): Choice[] {
     if (loops.has(name)) choices.push({ value: `${name}[failed]`, label: `items of ${name} that failed or never ran` });
   }
   return choices;
+}
+
+export function wordsOfStep({ step, action, items, count }: Schemas["StepAgain"]): string {
+  const times = count > 1 ? `, ${count} times` : "";
+  if (action === "leave") return `${step} leaves with the given result${times}`;
+  if (action === "join") return `${step} waits at its join again${times}`;
+  if (items === null) return `${step} runs${times}`;
+  if (items === "all") return `${step} runs, its loop from the beginning${times}`;
+  if (items === "failed") return `${step} runs, items that failed or never ran${times}`;
+  return `${step} runs, item ${items} and items that never ran${times}`;
 }
 
 function meaningOf(from: string): string {

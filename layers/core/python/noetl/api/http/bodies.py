@@ -14,7 +14,7 @@ from noetl.api.http.result_bodies import Download
 from noetl.domain.sizes.table import PRIORITY
 from noetl.domain.text.timestamps import Timestamp, TimeText
 from noetl.domain.variables import VariableType
-from noetl.dsl.editors.shapes import PlaybookNames, TextEdit
+from noetl.dsl.editors.shapes import TextEdit
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.automations.schedules import ScheduleView
 from noetl.services.credentials.credentials import CredentialAccessView, CredentialView
@@ -41,11 +41,13 @@ class ValidateBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A playbook to check.
 
     ``content``: its YAML, or base64 of it. ``source_name``: what diagnostics print. ``names``: answer the names that it declares, too.
+    ``graph``: answer its graph, too.
     """
 
     content: str
     source_name: str | None = None
     names: bool = False
+    graph: bool = False
 
 
 class RegisterBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -230,21 +232,6 @@ class MigratedAnswer(msgspec.Struct, frozen=True):
     notes: list[PlaybookNote]
     refusals: list[PlaybookRefusal]
     diagnostics: list[PlaybookDiagnostic]
-
-
-class CheckedAnswer(msgspec.Struct, frozen=True):
-    """What the compiler says of a playbook.
-
-    ``valid``: it could be registered; ``path``, ``name`` and ``program`` (the compiled form's hash) are null otherwise. ``diagnostics``:
-    errors and warnings, by their place. ``names``: where they were asked for and the text is a playbook, with or without errors.
-    """
-
-    valid: bool
-    path: str | None
-    name: str | None
-    program: str | None
-    diagnostics: list[PlaybookDiagnostic]
-    names: PlaybookNames | None = None
 
 
 class FormattedAnswer(msgspec.Struct, frozen=True):

@@ -25,6 +25,8 @@ from noetl.services.catalog.find_playbook import find_playbook
 from noetl.services.executions import bulk_control, change_execution, redrive_execution
 from noetl.services.executions.bulk_control import BulkDeps, BulkRequest, SteeredMany, Verb
 from noetl.services.executions.change_execution import ChangeRequest
+from noetl.services.executions.redrive_preview import RedrivePreview, preview
+from noetl.services.history.execution_state import demand_state
 from noetl.services.queries import read_execution
 
 
@@ -40,7 +42,7 @@ class RedriveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``from``: ``failure`` (what was under way when it ended), a step, or items of its loop: ``load[3]``, ``load[failed]``. ``args``: of that
     step; without them those of its last run. ``version``: of its playbook; without it the one it had. ``output``: what that step leaves
-    with, instead of being run.
+    with, instead of being run. ``dry_run``: say what would run, and change nothing.
     """
 
     from_: str = msgspec.field(default="failure", name="from")
@@ -48,6 +50,7 @@ class RedriveBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int | None = None
     reason: str = ""
     output: Any = msgspec.UNSET
+    dry_run: bool = False
 
 
 B = TypeVar("B", CancelBody, PauseBody, RedriveBody, ContextBody, TokenBody)
@@ -82,21 +85,24 @@ def _resume(deps: ApiDeps, execution_id: int, body: PauseBody, by: ChangeRequest
 
 
 def _redrive(deps: ApiDeps, execution_id: int, body: RedriveBody, by: ChangeRequest) -> Event:
-    program = ""
-    if body.version is not None:
-        path = read_execution.find(deps.store, execution_id).path
-        program = find_playbook(deps.catalog, path, body.version).program
-    step = "" if body.from_ == "failure" else body.from_
     return redrive_execution.redrive(
         deps.store,
         deps.programs,
         execution_id,
         by,
-        step=step,
+        step="" if body.from_ == "failure" else body.from_,
         args=body.args,
-        program=program,
+        program=_program(deps, execution_id, body),
         output=body.output,
     )
+
+
+def _program(deps: ApiDeps, execution_id: int, body: RedriveBody) -> str:
+    """Find the program of the version to continue with; empty: the one it had."""
+    if body.version is None:
+        return ""
+    path = read_execution.find(deps.store, execution_id).path
+    return find_playbook(deps.catalog, path, body.version).program
 
 
 def _patch_context(deps: ApiDeps, execution_id: int, body: ContextBody, by: ChangeRequest) -> Event:
@@ -160,9 +166,30 @@ def _live_below(deps: ApiDeps, execution_id: int) -> Iterator[int]:
 
 pause = changing(PauseBody, _pause)
 resume = changing(PauseBody, _resume)
-redrive = changing(RedriveBody, _redrive)
+_begin_redrive = changing(RedriveBody, _redrive)
 patch_context = changing(ContextBody, _patch_context)
 inject_token = changing(TokenBody, _inject_token)
+
+
+def redrive(deps: ApiDeps, request: Request) -> Answer:
+    """Redrive one execution; a dry run is refused alike, and answers what would run."""
+    body = parse.body(request, deps, RedriveBody)
+    if not body.dry_run:
+        return _begin_redrive(deps, request)
+    execution_id = parse.execution_id(request.params["execution_id"])
+    info = read_execution.find(deps.store, execution_id)
+    event = redrive_execution.plan(
+        deps.store,
+        deps.programs,
+        execution_id,
+        change_request(deps, request, body.reason),
+        step="" if body.from_ == "failure" else body.from_,
+        args=body.args,
+        program=_program(deps, execution_id, body),
+        output=body.output,
+        info=info,
+    )
+    return Answer(200, preview(deps.programs(event.program), demand_state(info), event))
 
 
 def steering(verb: bulk_control.Verb) -> Endpoint:
@@ -202,7 +229,9 @@ def change_request(deps: ApiDeps, request: Request, reason: str) -> ChangeReques
 
 def _change(method: str, what: str, name: str, about: str, endpoint: Endpoint, body: Any) -> Route:
     """Something that is asked of one execution."""
-    answers = {202: bodies.CancelledAnswer if what == "cancel" else bodies.AcceptedAnswer}
+    answers: dict[int, Any] = {202: bodies.CancelledAnswer if what == "cancel" else bodies.AcceptedAnswer}
+    if body is RedriveBody:
+        answers[200] = RedrivePreview
     return Route(
         method, f"{ONE}/{what}", name, about, "execute", endpoint, answers, "control", body=body, keyed=True
     )

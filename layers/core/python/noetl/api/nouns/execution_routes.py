@@ -17,6 +17,7 @@ from noetl.domain.task_logs import LEVELS
 from noetl.services.history.loop_bands import MOST as MOST_BANDS
 from noetl.services.history.loop_bands import LoopBands
 from noetl.services.queries.read_execution import STATUSES
+from noetl.services.queries.result_entries import ResultEntries
 
 _STATUS = Parameter("status", "Only executions of this status.", {"type": "string", "enum": list(STATUSES)})
 _WANTED = (
@@ -197,6 +198,17 @@ ROUTES: tuple[Route, ...] = (
             limit(200, executions.STEPS),
             Parameter("phases", "`true`: with the phases of each run: queued, running, waiting …", FLAG),
         ),
+    ),
+    Route(
+        "GET",
+        f"{ONE}/entries",
+        "getResultEntries",
+        "The names of the entries of an execution's results, by step, as templates reach them; no value.",
+        "read",
+        results.get_entries,
+        {200: ResultEntries},
+        "executions",
+        refuses=(429,),
     ),
     Route(
         "GET",

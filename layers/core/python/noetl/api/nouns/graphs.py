@@ -14,6 +14,7 @@ from noetl.api.http import parse
 from noetl.api.http.exchange import Answer, Request
 from noetl.domain.text.timestamps import Timestamp
 from noetl.dsl.editors.graph import Graph, graph_of
+from noetl.dsl.program import Program
 from noetl.services.history.progress import Progress, read_progress
 from noetl.services.queries import read_execution
 from noetl.services.queries.read_execution import LoopView
@@ -55,6 +56,15 @@ class GraphAnswer(msgspec.Struct, frozen=True):
     final: str | None = None
     nodes: list[GraphNodeView] = []
     edges: list[GraphEdgeView] = []
+
+
+class DraftGraph(msgspec.Struct, frozen=True):
+    """The graph of a text that is being written."""
+
+    entry: str | None
+    final: str | None
+    nodes: list[GraphNodeView]
+    edges: list[GraphEdgeView]
 
 
 class NodeState(msgspec.Struct, frozen=True):
@@ -101,6 +111,12 @@ def graph_views(graph: Graph) -> tuple[list[GraphNodeView], list[GraphEdgeView]]
         for one in graph.edges
     ]
     return nodes, edges
+
+
+def draft_graph(program: Program) -> DraftGraph:
+    """Return the graph of a program that no catalog has."""
+    graph = graph_of(program)
+    return DraftGraph(graph.entry, graph.final, *graph_views(graph))
 
 
 def get_execution_graph(deps: ApiDeps, request: Request) -> Answer:

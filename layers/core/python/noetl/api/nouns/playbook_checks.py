@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl.api.deps import ApiDeps
 from noetl.api.http import bodies, parse
 from noetl.api.http.bodies import (
-    CheckedAnswer,
     FormatBody,
     FormattedAnswer,
     MigrateBody,
@@ -23,8 +23,10 @@ from noetl.api.http.exchange import Answer, Request
 from noetl.api.http.problems import diagnostic
 from noetl.api.http.route import Route
 from noetl.api.nouns.catalog import name_of_file
+from noetl.api.nouns.graphs import DraftGraph, draft_graph
 from noetl.domain import codec
 from noetl.domain.long_work import begin_long_work
+from noetl.dsl.editors.shapes import PlaybookNames
 from noetl.services.catalog.check_playbook import (
     check_playbook,
     format_playbook,
@@ -38,6 +40,23 @@ _LONG = 8 * 1024
 """Characters of a playbook that takes long to compile, to format or to migrate."""
 
 
+class CheckedAnswer(msgspec.Struct, frozen=True):
+    """What the compiler says of a playbook.
+
+    ``valid``: it could be registered; ``path``, ``name`` and ``program`` (the compiled form's hash) are null otherwise. ``diagnostics``:
+    errors and warnings, by their place. ``names``: where they were asked for and the text is a playbook, with or without errors.
+    ``graph``: where it was asked for and the text compiles.
+    """
+
+    valid: bool
+    path: str | None
+    name: str | None
+    program: str | None
+    diagnostics: list[PlaybookDiagnostic]
+    names: PlaybookNames | None = None
+    graph: DraftGraph | None = None
+
+
 def validate(deps: ApiDeps, request: Request) -> Answer:
     """200 as well for a playbook with errors: ``valid`` is false then."""
     body = parse.body(request, deps, ValidateBody)
@@ -47,13 +66,15 @@ def validate(deps: ApiDeps, request: Request) -> Answer:
         replace(codec.convert(diagnostic(one, name), PlaybookDiagnostic), edit=edit)
         for one, edit in zip(found.diagnostics, quick_fixes(text, found), strict=True)
     ]
+    program = found.program
     answer = CheckedAnswer(
-        found.is_valid,
-        found.path or None,
-        found.name or None,
-        found.program or None,
+        program is not None,
+        (program.path or program.name) if program else None,
+        program.name if program else None,
+        program.hash if program else None,
         diagnostics,
         playbook_names(text, deps.kinds()) if body.names else None,
+        draft_graph(program) if program and body.graph else None,
     )
     return Answer(200, answer)
 
@@ -99,7 +120,7 @@ ROUTES: tuple[Route, ...] = (
         "Compile a playbook and list every error and warning with its place. Nothing is stored.",
         "read",
         validate,
-        {200: bodies.CheckedAnswer},
+        {200: CheckedAnswer},
         "catalog",
         body=bodies.ValidateBody,
         refuses=(429,),

@@ -12,12 +12,15 @@ from noetl.api.http.exchange import BYTES, Answer, Request
 from noetl.api.http.problems import BadRequestError
 from noetl.api.http.result_bodies import Download, ResultAnswer
 from noetl.api.nouns.executions import escaped_size
+from noetl.domain.long_work import begin_long_work
 from noetl.domain.results.references import leads_to_object
 from noetl.domain.results.result_bytes import compression_of
 from noetl.domain.results.tiers import KNOWN_TIERS
 from noetl.ports.results import ObjectReader
 from noetl.services.queries import read_execution
+from noetl.services.queries.result_entries import LARGEST_LOADED, read_entries
 from noetl.services.queries.result_response import Delivered, deliver, divided, in_parts
+from noetl.services.results.hydration import make_hydrate
 
 LINK_SECONDS = 900
 PIECE = 1024 * 1024
@@ -42,6 +45,15 @@ def get_result(deps: ApiDeps, request: Request) -> Answer:
         if escaped_size(text) <= deps.max_answer:
             break
     return Answer(200, text=text)
+
+
+def get_entries(deps: ApiDeps, request: Request) -> Answer:
+    """Read every result of steps, so it is long work."""
+    execution_id = parse.execution_id(request.params["execution_id"])
+    begin_long_work()
+    return Answer(
+        200, read_entries(deps.store, make_hydrate(deps.results, most=LARGEST_LOADED), execution_id)
+    )
 
 
 def result_answers(deps: ApiDeps, execution_id: int, value: Any, *, most: int) -> Iterator[ResultAnswer]:

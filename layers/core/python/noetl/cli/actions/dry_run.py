@@ -1,8 +1,11 @@
-"""`noetl run --dry-run`: the plan of an execution that is not started."""
+"""`--dry-run` of `noetl run` and `noetl redrive`: what would run."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from noetl.cli import errors
 from noetl.cli.actions.playbook_files import full
@@ -17,6 +20,9 @@ from noetl.domain.errors import ConflictError
 from noetl.dsl.program import LiteralNode, Map, Node, Program, Step
 from noetl.services.catalog.playbook_needs import needs_of
 from noetl.services.executions.start_execution import check_payload
+
+if TYPE_CHECKING:
+    from noetl.services.executions.redrive_preview import RedrivePreview, StepAgain
 
 
 def show_plan(request: RunRequest, start: NewExecution, *, as_json: bool, at: CommandTarget) -> int:
@@ -48,6 +54,31 @@ def show_plan(request: RunRequest, start: NewExecution, *, as_json: bool, at: Co
         if plan[what]:
             out(f"needs the {what}: {', '.join(plan[what])}")
     return errors.DONE
+
+
+def show_redrive(plan: RedrivePreview, as_json: bool) -> None:
+    """Print what a redrive would run."""
+    if as_json:
+        out_json({"dry_run": True, **msgspec.to_builtins(plan)})
+        return
+    out(f"execution {plan.execution_id}: nothing was changed. A redrive")
+    rows = [(WHAT[one.action], f"{one.step}{_which(one)}") for one in plan.begins]
+    rows += [(what, ", ".join(steps)) for what, steps in _rest(plan) if steps]
+    out(table(("WHAT", "STEPS"), rows))
+
+
+WHAT = {"run": "runs", "join": "waits at the join of", "leave": "leaves, with the given output,"}
+
+
+def _which(one: StepAgain) -> str:
+    """Say which items of a loop run again, and how often the step does."""
+    items = {None: "", "all": " (all items)", "failed": " (items that failed or never ran)"}
+    times = f" ({one.count} times)" if one.count > 1 else ""
+    return items.get(one.items, f" (item {one.items})") + times
+
+
+def _rest(plan: RedrivePreview) -> Sequence[tuple[str, list[str]]]:
+    return ("then may run", plan.follows), ("keeps the results of", plan.kept)
 
 
 def _program(request: RunRequest, at: CommandTarget, *, warn: bool) -> Program:

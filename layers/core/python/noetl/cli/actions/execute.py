@@ -365,11 +365,15 @@ def redrive(
     version: int | None,
     output: str | None,
     reason: str,
+    dry_run: bool,
     as_json: bool,
     quiet: bool,
     at: CommandTarget,
 ) -> int:
-    """Run an execution that has ended again, and stay with it."""
+    """Run an execution that has ended again, and stay with it.
+
+    With ``dry_run``, show what would run.
+    """
     args = read_payload(None, sets) if sets else None
     given = UNSET if output is None else read_output(output)
     if output is not None and not step:
@@ -381,5 +385,11 @@ def redrive(
     log = TaskLog()
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
+        if dry_run:
+            from noetl.cli.actions.dry_run import show_redrive
+
+            plan = place.plan_redrive(execution_id, step=step, args=args, version=version, output=given)
+            show_redrive(plan, as_json)
+            return errors.DONE
         place.redrive(execution_id, reason, step=step, args=args, version=version, output=given)
         return follow(place, [execution_id], as_json=as_json, quiet=quiet, log=log, at=at)

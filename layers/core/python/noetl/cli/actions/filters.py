@@ -102,10 +102,10 @@ def _invalid(message: str, hint: str) -> InvalidInputError:
     return InvalidInputError(message, code="invalid_filter", hint=hint)
 
 
-def chosen(name: str | None, selection: Selection) -> bool:
+def chosen(verb: Verb, name: str | None, selection: Selection) -> bool:
     """Whether many executions are meant, not the one called ``name``.
 
-    Raises InvalidInputError when it is neither or both.
+    Raises InvalidInputError when it is neither or both. Of one execution, only a redrive can be looked at before.
     """
     many = bool(selection.filters or selection.before)
     if many == bool(name):
@@ -114,9 +114,10 @@ def chosen(name: str | None, selection: Selection) -> bool:
             code="invalid_filter",
             hint="such as `latest`, or --filter status=failed",
         )
-    if not many and (selection.dry_run or selection.yes):
+    alone = selection.dry_run and verb != "redrive"
+    if not many and (alone or selection.yes):
         raise _invalid(
-            "--dry-run and --yes belong to a --filter",
+            f"{'--dry-run' if alone else '--yes'} belongs to a --filter",
             "leave them out, or name what to do with --filter KEY=VALUE",
         )
     return many

@@ -77,6 +77,7 @@ from noetl.services.credentials.credentials import (
     ResealResult,
 )
 from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
+from noetl.services.executions.redrive_preview import RedrivePreview
 from noetl.services.history.event_filter import EventFilter
 from noetl.services.history.log_lines import LineFilter
 from noetl.services.history.loop_items import PAGE, LoopItem
@@ -450,9 +451,19 @@ class RemotePlace(RemoteTriggers):
         version: int | None,
         output: Any = UNSET,
     ) -> None:
-        body = {"from": step or "failure", "args": args, "version": version, "reason": reason}
-        body |= {} if output is UNSET else {"output": output}
-        self._steer(execution_id, "redrive", body)
+        self._steer(execution_id, "redrive", {**_redrive(step, args, version, output), "reason": reason})
+
+    def plan_redrive(
+        self,
+        execution_id: int,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+        output: Any = UNSET,
+    ) -> RedrivePreview:
+        body = {**_redrive(step, args, version, output), "dry_run": True}
+        return self._client.post(f"{ONE.format(execution_id)}/redrive", RedrivePreview, body)
 
     def _steer(self, execution_id: int, what: str, body: dict[str, Any]) -> None:
         """It is done when this returns, unless that takes long."""
@@ -506,3 +517,9 @@ def _limit(key: str) -> str:
 
 def _segments(name: str) -> str:
     return "/".join(segment(part) for part in name.split("/"))
+
+
+def _redrive(step: str, args: dict[str, Any] | None, version: int | None, output: Any) -> dict[str, Any]:
+    """Build the body of a redrive; without ``output`` the step is run."""
+    body = {"from": step or "failure", "args": args, "version": version}
+    return body if output is UNSET else {**body, "output": output}

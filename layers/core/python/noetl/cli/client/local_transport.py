@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from noetl.services.callbacks.complete_callback import CallbackDeps, CallbackQuestion
     from noetl.services.catalog.playbook_needs import Present
     from noetl.services.catalog.playbook_relations import Relations
+    from noetl.services.executions.redrive_preview import RedrivePreview
     from noetl.services.executions.start_execution import Started
     from noetl.services.history.recorded_test import RecordedTest
     from noetl.services.queries.analyze import Analysis
@@ -380,25 +381,55 @@ class RunningHere(LocalTransport):
         version: int | None,
         output: Any = UNSET,
     ) -> None:
-        from noetl.services.catalog.find_playbook import find_playbook
         from noetl.services.executions import redrive_execution
 
-        runtime, program = self.runtime, ""
-        if version is not None:
-            path = read_execution.find(runtime.store, execution_id).path
-            program = find_playbook(runtime.catalog, path, version).program
-        change = _change_request(self.runtime.owner, reason)
         event = redrive_execution.redrive(
-            runtime.store,
-            runtime.programs,
+            self.runtime.store,
+            self.runtime.programs,
             execution_id,
-            change,
+            _change_request(self.runtime.owner, reason),
             step=step,
             args=args,
-            program=program,
+            program=self._program_of_version(execution_id, version),
             output=output,
         )
         self._steer(event)
+
+    def plan_redrive(
+        self,
+        execution_id: int,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+        output: Any = UNSET,
+    ) -> RedrivePreview:
+        from noetl.services.executions import redrive_execution
+        from noetl.services.executions.redrive_preview import preview
+        from noetl.services.history.execution_state import demand_state
+
+        runtime, info = self.runtime, read_execution.find(self.runtime.store, execution_id)
+        event = redrive_execution.plan(
+            runtime.store,
+            runtime.programs,
+            execution_id,
+            _change_request(runtime.owner, ""),
+            step=step,
+            args=args,
+            program=self._program_of_version(execution_id, version),
+            output=output,
+            info=info,
+        )
+        return preview(runtime.programs(event.program), demand_state(info), event)
+
+    def _program_of_version(self, execution_id: int, version: int | None) -> str:
+        """Return the program of a version of the execution's playbook; empty: the one that it has."""
+        from noetl.services.catalog.find_playbook import find_playbook
+
+        if version is None:
+            return ""
+        path = read_execution.find(self.runtime.store, execution_id).path
+        return find_playbook(self.runtime.catalog, path, version).program
 
     def _steer(self, event: Event) -> None:
         """Wait until an event is applied, or had no effect.

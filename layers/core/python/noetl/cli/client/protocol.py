@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         ResealResult,
     )
     from noetl.services.executions.bulk_control import BulkRequest, ManyFilter, SteeredMany, Verb
+    from noetl.services.executions.redrive_preview import RedrivePreview
     from noetl.services.history.event_filter import EventFilter
     from noetl.services.history.log_lines import LineFilter
     from noetl.services.history.loop_items import LoopItem
@@ -271,6 +272,17 @@ class Running(Place, Protocol):
         ``step`` empty: from its failure. ``args`` None: those of the step's last run. ``version`` None: the playbook it had. ``output``:
         what the step leaves with, instead of being run.
         """
+
+    def plan_redrive(
+        self,
+        execution_id: int,
+        *,
+        step: str,
+        args: dict[str, Any] | None,
+        version: int | None,
+        output: Any = msgspec.UNSET,
+    ) -> RedrivePreview:
+        """Return what ``redrive`` would run; change nothing. Raises as it does."""
 
     def patch(
         self, execution_id: int, patch: ContextPatch, reason: str, *, correlation_id: str = ""

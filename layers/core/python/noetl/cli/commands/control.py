@@ -90,7 +90,7 @@ def _many(verb: Verb, execution: str | None, some: Selection, **options: Any) ->
     """
     from noetl.cli.actions.filters import chosen, steer_many
 
-    if chosen(execution, some):
+    if chosen(verb, execution, some):
         end(steer_many(verb, some, **options))
 
 
@@ -221,6 +221,7 @@ def redrive(
     \b
       noetl redrive latest --reason "the service is back"
       noetl redrive latest --from load --set table=orders --version 4
+      noetl redrive latest --from load --dry-run
       noetl redrive latest --from "load[failed]"
       noetl redrive latest --from quote --output '{"price": 12}' --reason "agreed by phone"
       noetl redrive --filter status=failed --filter path=etl/daily --before 2h
@@ -241,6 +242,7 @@ def redrive(
             version=version,
             output=output,
             reason=reason,
+            dry_run=dry_run,
             as_json=as_json,
             quiet=quiet,
             at=at,

@@ -231,7 +231,7 @@ class LoopFinished(msgspec.Struct, frozen=True, tag="loop.done", tag_field="name
     results: Any = None
     has_value: bool = False
     value: Any = None
-    """What a ``result`` action inside an iteration made of the step's result (the highest index wins)."""
+    """What a ``result`` action of an item made of the step's result before meaning 8 (the highest index wins)."""
     error: ErrorInfo | None = None
     route: list[Target] | None = None
     applied: bool = True

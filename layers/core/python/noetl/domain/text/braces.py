@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 _ENDS = {"{{": "}}", "{%": "%}"}
+
+_GO = re.compile(
+    r"\{\{-?\s*(?:\.|(?:range|with|if|json|printf|index|println|len)\s+[.$\"(]|(?:end|else)\s*-?\}\})"
+)
 
 
 def templates_in(text: str) -> Iterator[tuple[int, int]]:
@@ -21,3 +26,11 @@ def templates_in(text: str) -> Iterator[tuple[int, int]]:
             continue
         yield place, end + 2
         begins |= {one: text.find(one, end + 2) for one, at in begins.items() if 0 <= at < end + 2}
+
+
+def is_of_another_tool(template: str) -> bool:
+    """Return whether ``{{ … }}`` is one of Go, which is none of this language.
+
+    An example is ``docker ps --format '{{.ID}}'``.
+    """
+    return _GO.match(template) is not None

@@ -13,6 +13,7 @@ from noetl.dsl.lints.deprecated import check_deprecated
 from noetl.dsl.lints.escapes import check_escapes
 from noetl.dsl.lints.flow import check_flow
 from noetl.dsl.lints.guards import check_guards
+from noetl.dsl.lints.inputs import check_inputs
 from noetl.dsl.lints.names import check_known_names
 from noetl.dsl.lints.rows import check_rows
 from noetl.dsl.lints.unused import check_unused
@@ -30,6 +31,7 @@ def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
     check_flow(lowering, program, root)
     check_known_names(lowering, program)
     check_rows(lowering, program)
+    check_inputs(lowering, program)
     check_escapes(lowering)
     check_costs(lowering, program)
     if lowering.strict:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from noetl.domain.kinds import ParamProblem
 from noetl.kinds.support.nested_params import nested_problems
 from noetl.kinds.support.params import has_hole
-from noetl.kinds.support.sql_params import RowsResult, SqlParams
+from noetl.kinds.support.sql_params import RowsResult, SqlParams, list_problems
 
 _NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 Name = Annotated[str, Field(pattern=_NAME)]
@@ -104,7 +104,11 @@ class Params(SqlParams):
 
 
 def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
-    """Keys of sources; and a template in the query of a source would be pasted into its text."""
+    """Check ``params``, keys of sources, and that no query of a source has a template.
+
+    Its value would be pasted into the text.
+    """
+    yield from list_problems(params)
     sources = params.get("sources")
     if not isinstance(sources, Mapping):
         return

@@ -19,6 +19,7 @@ from noetl.kinds.support.sql_params import (
     STREAM_ALIASES,
     RowsResult,
     SqlParams,
+    list_problems,
 )
 from noetl.templating.contract import RenderedStatement
 
@@ -116,13 +117,8 @@ class Params(SqlParams):
 
 
 def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
-    """Keys of ``copy``; and ``params`` is no list, also where a template is in it."""
-    if isinstance(params.get("params"), list):
-        yield ParamProblem(
-            ("params",),
-            "'params' is a list: values have names here",
-            "write each value in the SQL as a template ({{ … }}), where it is bound",
-        )
+    """``params``, and keys of ``copy``."""
+    yield from list_problems(params)
     yield from nested_problems(Copy, params.get("copy"), ("copy",), "`copy`")
 
 

@@ -68,6 +68,16 @@ class ChildPool:
                 raise
             self._give_back(child)
 
+    def prepare(self, owner: Owner) -> None:
+        """Start the child of ``owner`` if there is none: a call is about to follow.
+
+        Raises InfrastructureError when no process can be started.
+        """
+        with self._work():
+            child = self._take(owner) or _start(owner)
+            if not self._keep_idle(child):
+                child.close()
+
     @contextmanager
     def _work(self) -> Iterator[None]:
         with self._changed:
@@ -113,8 +123,13 @@ class ChildPool:
 
     def _give_back(self, child: Child) -> None:
         fit = not child.worn and not child.left_processes
+        if not (fit and self._keep_idle(child)):
+            child.close()
+
+    def _keep_idle(self, child: Child) -> bool:
+        """Keep a child for the next call of its owner. False: the pool is closed."""
         with self._changed:
-            if not self._closed and fit:
+            if not self._closed:
                 self._idle.append(_Idle(child, time.monotonic()))
                 if self._keeper is None:
                     self._keeper = threading.Thread(
@@ -125,8 +140,7 @@ class ChildPool:
                     self._unwanted.append(self._idle.pop(self._least_needed()).child)
                 if self._unwanted or self._keeper_rests:
                     self._changed.notify()
-                return
-        child.close()
+            return not self._closed
 
     def _least_needed(self) -> int:
         """Return the place of the idle child that is needed least.

@@ -47,6 +47,10 @@ IDLE_SECONDS = guest_cell.IDLE_SECONDS / 2
 """A cell that has waited longer is not used any more: it may be about to end by itself."""
 
 
+FORK_SECONDS = 0.005
+"""About how long a cell needs for the process of its next task."""
+
+
 class TemplateGoneError(Exception):
     """The template ended before it forked. Another one can be started."""
 
@@ -221,16 +225,17 @@ class Template:
             send_descriptors(self._socket, mode, descriptors)
 
     def take(self, kind: Hashable) -> Any:
-        """Take the cell of that kind which was used last; None when there is none."""
-        found = None
+        """Take the cell of that kind which was used last; None when there is none.
+
+        One that has just been used is still busy with the process for its next task, and is taken only where there is no other.
+        """
         with self._sending:
-            fresh = time.monotonic() - IDLE_SECONDS
-            leaving = [cell for since, cell in self._idle if since <= fresh]
+            now = time.monotonic()
+            leaving = [cell for since, cell in self._idle if since <= now - IDLE_SECONDS]
             self._idle = self._idle[len(leaving) :]
-            for place in range(len(self._idle) - 1, -1, -1):
-                if self._idle[place][1].kind == kind:
-                    found = self._idle.pop(place)[1]
-                    break
+            fitting = [place for place, (_, cell) in enumerate(self._idle) if cell.kind == kind]
+            rested = [place for place in fitting if self._idle[place][0] <= now - FORK_SECONDS]
+            found = self._idle.pop(rested[-1] if rested else fitting[0])[1] if fitting else None
         for cell in leaving:
             cell.leave()
         return found

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from noetl.domain.errors import TaskError
-from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
+from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.domain.outcomes.outcomes import PollRequest
 from noetl.kinds.rows.database import combine, summary_of
-from noetl.kinds.support.sql_params import ALIASES, SQL_FIELDS, SQL_RESULT_FIELDS, SqlParams
+from noetl.kinds.support.sql_params import ALIASES, SQL_FIELDS, SQL_RESULT_FIELDS, SqlParams, list_problems
 
 SPEC = KindSpec(
     name="snowflake",
@@ -58,6 +58,11 @@ class Params(SqlParams):
     role: Annotated[
         str | None, Field(pattern=_NAME, description="Default: of the credential, then of the user.")
     ] = None
+
+
+def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
+    """``params`` is no list."""
+    yield from list_problems(params)
 
 
 def run(params: Params, context: TaskContext) -> TaskResult | PollRequest:

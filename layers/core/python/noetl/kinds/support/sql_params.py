@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainValidator, WithJsonSchema, model_validator
 
 from noetl.domain.errors import TaskError, TemplateError
-from noetl.domain.kinds import TaskContext
+from noetl.domain.kinds import ParamProblem, TaskContext
 from noetl.kinds.support.base import KindParams
 from noetl.templating.contract import RenderedSql, RenderedStatement
 from noetl.templating.sql import plain_sql
@@ -120,6 +120,16 @@ class SqlParams(KindParams):
             return insert_statements(str(self.table), rows if isinstance(rows, list) else [rows])
         given = {**(rows if isinstance(rows, dict) else {}), **(self.params or {})}
         return statements_of(self.query, given if given or self.params is not None else None)
+
+
+def list_problems(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
+    """Report ``params`` that is a list, also where a template is in it."""
+    if isinstance(params.get("params"), list):
+        yield ParamProblem(
+            ("params",),
+            "'params' is a list: values have names here",
+            "write each value in the SQL as a template ({{ … }}), where it is bound",
+        )
 
 
 def statements_of(

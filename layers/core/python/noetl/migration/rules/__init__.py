@@ -28,8 +28,10 @@ from noetl.migration.rules.reading import (
 )
 from noetl.migration.rules.routing import (
     case_targets,
+    given_nulls,
     guard_text,
     item_targets,
+    loop_words,
     next_conditions,
     next_payload,
     rule_else,
@@ -38,12 +40,15 @@ from noetl.migration.rules.steps import (
     bare_set,
     canonical_form,
     http_result,
+    no_result,
     set_list,
     step_calls,
+    step_pass,
     step_result,
     task_type,
     tool_fields,
     tool_name,
+    workbook_input,
 )
 from noetl.migration.rules.tools import (
     assertions,
@@ -54,6 +59,7 @@ from noetl.migration.rules.tools import (
     credential_name,
     duckdb_memory,
     empty_keys,
+    encoded_text,
     http_data,
     kind_names,
     output_select,
@@ -95,7 +101,7 @@ _MODULES = (
         keychain_kind,
         telemetry,
     ),
-    *(tool_name, step_result, task_type, tool_fields, step_calls, rule_else),
+    *(step_pass, tool_name, step_result, no_result, task_type, tool_fields, step_calls, rule_else),
     *(
         loop_save,
         save_block,
@@ -108,6 +114,7 @@ _MODULES = (
         inline_tasks,
     ),
     *(
+        loop_words,
         guard_text,
         case_targets,
         retry_list,
@@ -115,6 +122,7 @@ _MODULES = (
         cursor_loop,
         next_conditions,
         next_payload,
+        given_nulls,
         set_list,
         bare_set,
         item_targets,
@@ -123,6 +131,7 @@ _MODULES = (
         empty_keys,
         http_data,
         script_file,
+        encoded_text,
         python_libs,
         call_input,
         code_templates,
@@ -132,6 +141,7 @@ _MODULES = (
         connection_pool,
         playbook_call,
         playbook_file,
+        workbook_input,
     ),
     *(
         transfer_ends,

@@ -31,6 +31,7 @@ from noetl.ports.catalog import CatalogEntry
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.id_source import change_name, process_name
+from noetl.runtime.local.early_starts import EarlyStarts
 from noetl.runtime.local.event_inbox import BATCH, Inbox
 from noetl.runtime.local.lease_keeper import (
     NO_THREAD_SECONDS,
@@ -62,6 +63,7 @@ from noetl.services.automations.fire_schedule import Fired
 from noetl.services.orchestrator.engine_deps import BatchEffects
 from noetl.services.orchestrator.failed_events import after_failure
 from noetl.services.orchestrator.handle_events import handle_events
+from noetl.services.worker.issue_gate import NotIssuedError
 from noetl.services.worker.worker_lost import worker_lost
 
 BROKEN_TRIES = 3
@@ -120,6 +122,12 @@ class LocalRuntime:
         """Takes the statuses of executions that this process ended."""
         self._given_up: set[tuple[int, int]] = set()
         """Step runs that were dropped (timeout, withdrawal) of executions that continue."""
+        self._early = EarlyStarts(
+            lambda pool: self.pools.get(pool),
+            lambda pool: pool in self.offers.pools,
+            self._revoked,
+            lambda command: submit(command, self.pools, self._here),
+        )
         self._broken: dict[tuple[int, str, int], int] = {}
 
     # --- life ---
@@ -132,6 +140,7 @@ class LocalRuntime:
             log=self.log,
             revoked=self._revoked,
             withdrawn=lambda command: self.left_behind.is_withdrawn(command),
+            gate_of=self._early.gate_of,
             registry=self.registry,
             server=self._server,
         )
@@ -415,10 +424,14 @@ class LocalRuntime:
                 if may_run and (command.remote or not self._revoked(command.execution_id, command.run)):
                     attempt(command, self.presence, self.opened.worker, self.emit, self.log)
             self._broken.pop(key, None)
+        except NotIssuedError:
+            pass  # if the engine issues it after all, it comes as another command
         except BaseException as error:
             # A kind may call sys.exit(): the thread and the command continue.
-            self._again(command, key, error)
+            if self._early.is_issued(command):
+                self._again(command, key, error)
         finally:
+            self._early.forget(command)
             self.left_behind.remove(command)
             self._here.remove([command])
 
@@ -436,7 +449,7 @@ class LocalRuntime:
             self.emit(worker_lost(command, f"{type(error).__name__}: {error}"))
 
     def _handle(self, batch: Sequence[Event]) -> BatchEffects:
-        handled = BatchEffects()
+        handled = BatchEffects(early=self._early.begin)
         with self._revivals() as revived:
             try:
                 handle_events(batch, self.opened.engine, handled)

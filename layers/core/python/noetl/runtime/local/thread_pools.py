@@ -54,6 +54,11 @@ class Pool:
         return max(0, len(self.threads) - self._turns.running - self._turns.ready)
 
     @property
+    def free(self) -> int:
+        """Count the threads, started or not, for which there is no command. It takes no lock."""
+        return self.size - self._turns.running - self._turns.runnable
+
+    @property
     def loaded(self) -> bool:
         """Whether there is enough for all threads while the engine decides. It takes no lock.
 
@@ -89,6 +94,10 @@ class Pool:
                 return self._turns.take(limit)
             execution_id, command_id = only
             return self._turns.take_one(execution_id, lambda command: command.command_id == command_id)
+
+    def is_cold(self, execution_id: int) -> bool:
+        """Return whether a child process has to be started for an execution. It takes no lock."""
+        return self._turns.is_cold(execution_id)
 
     def wants(self, execution_id: int) -> bool:
         """Return whether a command of this execution is ready or running in this pool."""

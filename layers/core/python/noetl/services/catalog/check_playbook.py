@@ -10,6 +10,7 @@ import msgspec
 from noetl.domain.kinds import KindLookup
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 from noetl.dsl.editors.shapes import PlaybookNames, TextEdit
+from noetl.dsl.program import Program
 from noetl.services.catalog.migrate_playbook import check_rewritten_size
 from noetl.services.catalog.register_playbook import Compiled
 
@@ -17,17 +18,11 @@ from noetl.services.catalog.register_playbook import Compiled
 class Checked(msgspec.Struct, frozen=True):
     """What the compiler says of a playbook.
 
-    ``path``, ``name`` and ``program`` are empty where it does not compile.
+    ``program`` is None where it does not compile.
     """
 
-    path: str
-    name: str
-    program: str
+    program: Program | None
     diagnostics: tuple[Diagnostic, ...]
-
-    @property
-    def is_valid(self) -> bool:
-        return bool(self.program)
 
 
 def check_playbook(text: str, *, source_name: str, compile: Callable[[str, str], Compiled]) -> Checked:
@@ -35,9 +30,8 @@ def check_playbook(text: str, *, source_name: str, compile: Callable[[str, str],
     try:
         compiled = compile(text, source_name)
     except InvalidPlaybookError as error:
-        return Checked("", "", "", error.diagnostics)
-    program = compiled.program
-    return Checked(program.path or program.name, program.name, program.hash, compiled.warnings)
+        return Checked(None, error.diagnostics)
+    return Checked(compiled.program, compiled.warnings)
 
 
 def quick_fixes(text: str, found: Checked) -> tuple[TextEdit | None, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -15,7 +15,7 @@ from noetl.domain.state import Status
 from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits, no_proofs
 from noetl.ports.credentials import CredentialNames
-from noetl.ports.executions.execution_store import ExecutionStore
+from noetl.ports.executions.execution_store import Change, ExecutionStore
 from noetl.ports.results import ResultStore
 from noetl.services.orchestrator.snapshot_cache import Recent
 
@@ -57,6 +57,19 @@ class DueTimer(msgspec.Struct, frozen=True):
     seconds: float
 
 
+class Begun(Protocol):
+    """Commands that workers prepare while their change is written."""
+
+    def settle(self, issued: Sequence[Command]) -> list[Command]:
+        """Let those that the store has issued continue; return the other issued ones."""
+
+    def refuse(self) -> None:
+        """Let none of them continue.
+
+        The change was not written, or it is not known whether it was.
+        """
+
+
 @dataclass(slots=True)
 class BatchEffects:
     """The effects of a batch: commands to run and events to handle next, both durable already."""
@@ -72,6 +85,8 @@ class BatchEffects:
     """Work that is not needed any more: (execution, step run), or (execution, None) when all of it was cut short."""
     taken: set[tuple[int, str]] = field(default_factory=set)
     """Starts that were refused, because another execution has their id: (execution id, event id)."""
+    early: Callable[[Sequence[Change]], Begun] | None = None
+    """Begins commands of changes that are about to be written; those that are issued then are not in ``commands``."""
     redriven: list[int] = field(default_factory=list)
     """Redriven executions: their work is needed again, regardless of earlier entries of ``dropped``."""
 

@@ -38,6 +38,7 @@ from noetl.engine.pausing import Waiting, waits
 from noetl.engine.scopes.prefetch import prefetch
 from noetl.engine.scopes.slot_view import DELETED, SCOPES, NeedSlots, View
 from noetl.ports.executions.execution_store import (
+    Change,
     Committed,
     Loaded,
     LoadRequest,
@@ -191,8 +192,8 @@ def _round(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding: 
     ]
     changes = [decided.change for decided in outcome.values() if decided.change is not None]
     if changes:
-        committed = deps.store.commit(changes, deps.owner)
-        handled.add(committed.commands, committed.events)
+        committed, left = _commit(changes, deps, handled)
+        handled.add(left, committed.events)
         for change in changes:
             add_effects(change, handled)
         _remember(outcome, sizes, executions, committed, deps)
@@ -201,6 +202,20 @@ def _round(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding: 
         deps.store.record_superseded(late, done)
     holding.hold([event for decided in outcome.values() for event in decided.held], deps, handled)
     holding.hand_back([event for decided in outcome.values() for event in decided.again], handled)
+
+
+def _commit(
+    changes: list[Change], deps: EngineDeps, handled: BatchEffects
+) -> tuple[Committed, Sequence[Command]]:
+    """Write changes. Also returns the issued commands that have not begun yet."""
+    begun = None if handled.early is None else handled.early(changes)
+    try:
+        committed = deps.store.commit(changes, deps.owner)
+    except BaseException:
+        if begun is not None:
+            begun.refuse()
+        raise
+    return committed, committed.commands if begun is None else begun.settle(committed.commands)
 
 
 def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:

@@ -110,7 +110,10 @@ class _Fold:
         self.called_off = 0
         """Items that were not waited for any more when the loop closed: no failures of their own."""
         self.value: tuple[bool, Any] = (False, None)
-        step = deps.programs(event.program).step(event.step)
+        program = deps.programs(event.program)
+        self.replaces = program.semantics < 8
+        """Whether the `result` of an item is that of the loop."""
+        step = program.step(event.step)
         spec = step.result or (step.body.tasks[-1].result if step.body and step.body.tasks else None)
         self.scope = (spec and spec.scope) or "execution"
         self.life = lifetime(spec.scope, spec.ttl) if spec is not None else None
@@ -133,7 +136,7 @@ class _Fold:
         self.pending += len(value) + 1
         if outcome.route is not None and self.route is None:
             self.route = (index, outcome.route)
-        if outcome.meta.get("result_action"):
+        if self.replaces and outcome.meta.get("result_action"):
             self.value = (True, codec.decode(bytes(outcome.result)))
         if not applied:
             self.patches.add(outcome.patches)

@@ -107,6 +107,13 @@ class Turns(Generic[T]):
         levels = list(self._levels.values())
         return any(execution_id in level.warm or execution_id in level.cold for level in levels)
 
+    def is_cold(self, execution_id: int) -> bool:
+        """Return whether the next item of this execution needs a new child.
+
+        Any thread may ask.
+        """
+        return self._places is not None and execution_id not in self._warm
+
     def add(self, item: T, execution_id: int, priority: int, now: float) -> None:
         """Put an item in line."""
         level = self._levels.setdefault(priority, _Level())

@@ -27,11 +27,18 @@ def run_command(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     """Run ``command`` and emit its outcome.
 
     It is one ``CommandDone``, or ``ItemsDone`` messages when the command carries items. What a playbook or a tool does wrong is an
-    outcome. Raises InfrastructureError when the program or the result store cannot be reached: nothing is answered (but finished
-    items), and the command has to be delivered again.
+    outcome. Raises InfrastructureError when the program or the result store cannot be reached: nothing is answered (but finished items), and
+    the command has to be delivered again. Raises NotIssuedError when the command is not issued after all.
     """
+    gate = deps.gate_of(command)
+
+    def emit_issued(event: Event) -> None:
+        if gate is not None:
+            gate.enter()
+        emit(event)
+
     with outages():
-        _run(command, deps, emit)
+        _run(command, deps, emit_issued)
 
 
 def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:

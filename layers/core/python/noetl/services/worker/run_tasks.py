@@ -44,6 +44,7 @@ from noetl.services.results.hydrate_values import hydrated
 from noetl.services.results.store_results import Keeper, unpack
 from noetl.services.worker.cached_results import CachedResults
 from noetl.services.worker.external_jobs import ExternalJobs
+from noetl.services.worker.issue_gate import NotIssuedError
 from noetl.services.worker.task_errors import (
     SECRET_IN_PAYLOAD,
     NotWantedError,
@@ -120,6 +121,7 @@ class TaskRunner:
             deps.folder_of(program) or "",
             program.bounds(command.step, command.stage),
         )
+        self.gate = deps.gate_of(command)
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
         self.artifacts: dict[str, TaskArtifacts] = {}
@@ -263,10 +265,15 @@ class TaskRunner:
                 params = self._loaded_params(op.kind, params)
                 given = hydrated(given, self.hydrate)
             context = self._context(op, run, given, timeout)
+            if self.gate is not None:
+                if self.gate.closed:
+                    deps.registry.prepare(op.kind, context)
+                self.gate.enter()
+                began = deps.clock()
             answer = deps.registry.run(op.kind, params, context)
             if isinstance(answer, PollRequest):
                 return self.external.continues(op, answer, whole, context)
-        except NotWantedError:
+        except (NotWantedError, NotIssuedError):
             raise
         except NoetlError as error:
             return self._error(error_of(error, self.source_name), began, op)

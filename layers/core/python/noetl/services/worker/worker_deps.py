@@ -20,6 +20,7 @@ from noetl.ports.results import ResultStore
 from noetl.ports.task_cache import TaskCache
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.results.stored_lists import StoredLists
+from noetl.services.worker.issue_gate import IssueGate
 from noetl.services.worker.task_log_writer import LineKeeper
 
 
@@ -28,6 +29,12 @@ class Kinds(Protocol):
 
     def spec(self, name: str) -> KindSpec:
         """Return the facts of a kind. Raises KeyError."""
+
+    def prepare(self, name: str, context: TaskContext) -> None:
+        """Get ready for a call that may follow.
+
+        It has no effect outside of this machine, and raises nothing.
+        """
 
     def run(
         self, name: str, raw_params: Mapping[str, Any], context: TaskContext
@@ -80,6 +87,8 @@ class WorkerDeps:
     """``revoked``, when not given."""
     withdrawn: Callable[[Command], bool] = lambda command: False
     """Whether this command is gone from the store, although its step run may continue; asked between calls and between items."""
+    gate_of: Callable[[Command], IssueGate | None] = lambda command: None
+    """What a command has to pass before its first call; None: it may begin."""
     jobs: Jobs = field(default_factory=NoJobs)
     callback_key: Callable[[Command], str] = lambda command: ""
     """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""

@@ -78,6 +78,9 @@ class _Lost(msgspec.Struct, frozen=True):
     def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> NoReturn:
         raise self._error()
 
+    def prepare(self, name: str, context: TaskContext) -> None:
+        """Do nothing: no call follows."""
+
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
         """Do nothing: no worker is there to stop the job."""
 

@@ -112,6 +112,10 @@ class _Cell:
                 self._lasting_state = _LastingState(self._folder)
         self._task = 0
         """The number of the task's process; 0: there is none."""
+        self._ahead: _Ahead | None = None
+        """The process for the next task of Python. There is one only while there is no task: none could reach it."""
+        self._serves = False
+        """The task is one of Python, or the last one was."""
         self._status: int | None = None
         self._poller = select.poll()
         self._poller.register(control, select.POLLIN)
@@ -143,23 +147,51 @@ class _Cell:
             os._exit(0)
 
     def _start(self, mode: bytes, descriptors: list[int]) -> None:
-        renew_ipc()
         self._status = None
-        self._task = os.fork()
-        if not self._task:
-            be_child(lambda: self._live_as_task(mode, descriptors))
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and mode == SERVE and ahead.begin(descriptors):
+            self._task = ahead.number
+        else:
+            if ahead is not None:
+                ahead.close()
+                self._empty()
+            self._task = self._fork(lambda: self._live_as_task(mode, descriptors))
+        self._serves = mode == SERVE
         for descriptor in descriptors:
             os.close(descriptor)
+
+    def _fork_ahead(self) -> None:
+        """Fork the process of the next task, which confines itself and waits for its descriptors.
+
+        It is done after a task of Python, whose successor is probably another one. Only a task that waits for its process notices the
+        time that this takes.
+        """
+        here, there = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+        number = self._fork(lambda: self._wait_for_task(there))
+        there.close()
+        self._ahead = _Ahead(number, here)
+
+    def _fork(self, act: Callable[[], None]) -> int:
+        """Fork a process with an IPC namespace of its own; return its number."""
+        renew_ipc()
+        number = os.fork()
+        if not number:
+            be_child(act)
+        return number
+
+    def _empty(self) -> None:
+        """End every process but this one, and reap them all."""
+        # At once for all: a process that is forked meanwhile has the signal, too.
+        with suppress(ProcessLookupError):
+            os.kill(-1, _signal.SIGKILL)
+        self._reap(0)
 
     def _end(self, *, requested: bool) -> None:
         """End every process of the task, report its end, and continue if it has left nothing.
 
         A task that crashed is the last one of its cell.
         """
-        # At once for all: a process that is forked meanwhile has the signal, too.
-        with suppress(ProcessLookupError):
-            os.kill(-1, _signal.SIGKILL)
-        self._reap(0)
+        self._empty()
         self._uses -= 1
         status = int(_signal.SIGKILL) if self._status is None else self._status
         task, self._task = self._task, 0
@@ -168,6 +200,8 @@ class _Cell:
         os.write(self._control.fileno(), ENDED + status.to_bytes(4, "little") + bytes((serves_on,)))
         if not serves_on:
             os._exit(0)
+        if self._serves:
+            self._fork_ahead()
 
     def _reap(self, options: int) -> None:
         """Reap what has ended; without options, wait until this process namespace is empty.
@@ -184,22 +218,34 @@ class _Cell:
                     self._status = status
 
     def _live_as_task(self, mode: bytes, descriptors: Sequence[int]) -> None:
-        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
-        gc.enable()
-        if mode == SERVE:
-            self._serve(*descriptors)
-        else:
+        _as_a_task_is()
+        if mode == LAUNCH:
             self._launch(descriptors)
-
-    def _serve(self, requests: int, output: int, answers: int) -> None:
-        """Serve calls of Python code.
-
-        What such tasks receive is the same for each one, and was read with the order of the cell.
-        """
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+            return
+        requests, output, answers = descriptors
+        _turn_output(output)
         self._confine_task()
         keep_only((0, 1, 2, requests, answers))
+        serve.serve(requests, answers, self._serving)
+
+    def _wait_for_task(self, channel: _socket.socket) -> None:
+        """Do what needs no descriptor of a task, then wait for those of one, and serve its calls.
+
+        What tasks of Python receive is the same for each one, and was read with the order of the cell.
+        """
+        try:
+            _as_a_task_is()
+            self._confine_task()
+            keep_only((0, 1, 2, channel.fileno()))
+            serve.rehearse()
+            _, descriptors = receive(channel)
+            requests, output, answers = descriptors
+        except BaseException:
+            # There is no task to tell it to. The one that comes finds this process gone, and its own meets the same error.
+            os._exit(1)
+        channel.close()
+        _turn_output(output)
+        os.close(output)
         serve.serve(requests, answers, self._serving)
 
     def _confine_task(self) -> None:
@@ -225,6 +271,33 @@ class _Cell:
             os.environ[name] = value
         self._confine_task()
         launch.run(wanted, [])
+
+
+class _Ahead:
+    """A process that was forked before its task is known.
+
+    It has every right taken away and runs no code of playbooks until it has the task's descriptors.
+    """
+
+    def __init__(self, number: int, channel: _socket.socket) -> None:
+        """Hold the process ``number``, which reads ``channel``'s other end."""
+        self.number = number
+        self._channel = channel
+
+    def begin(self, descriptors: list[int]) -> bool:
+        """Hand the task's descriptors over. False: the process has ended."""
+        numbers = struct.pack(f"{len(descriptors)}i", *descriptors)
+        try:
+            self._channel.sendmsg([SERVE], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
+        except OSError:
+            return False
+        finally:
+            self._channel.close()
+        return True
+
+    def close(self) -> None:
+        """Close the channel; the process ends as it sees that."""
+        self._channel.close()
 
 
 class _LastingState:
@@ -352,6 +425,17 @@ def _within(path: str, device: int) -> list[str]:
                 if entry.is_dir(follow_symlinks=False):
                     found += _within(entry.path, device)
     return found
+
+
+def _as_a_task_is() -> None:
+    """Undo what the first process does for itself alone."""
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    gc.enable()
+
+
+def _turn_output(output: int) -> None:
+    os.dup2(output, 1)
+    os.dup2(output, 2)
 
 
 def be_child(act: Callable[[], None]) -> NoReturn:

@@ -95,6 +95,12 @@ def _compile(code: str, names: tuple[str, ...], made: tuple[bytes, bool] | None)
     return found
 
 
+def forget_code() -> None:
+    """Forget all code and its namespace."""
+    _compiled.clear()
+    sys.modules.pop(MODULE, None)
+
+
 def compile_code(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
     """Compile the code for ``names``; report whether it is a function body with ``return``.
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, plain
-from noetl.migration.guards import both, inner
+import re
 
+from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, plain
+from noetl.formatting.templates import names_in
+from noetl.migration.guards import both, inner
+from noetl.migration.page import Page, named, remove
+
+_NAME = re.compile(r"[\w.]+")
 COUNT = "calls"
 """Name of the count of calls in ``iter``."""
 _OVERRIDES = (
@@ -73,10 +78,57 @@ def collecting(collect: Map) -> None:
     strategy.value = Text(STRATEGIES.get(str(plain(strategy.value)), "extend"))
 
 
-def result_of(collect: Map) -> Entry | None:
-    """Return the action that makes the collected pages the result of the step."""
+def result_of(collect: Map, scope: str) -> Entry | None:
+    """Return the action that makes the collected pages the result of step or item."""
     into = plain(collect.get("into"))
-    return Entry("result", Text(f"{{{{ ctx.{into} }}}}", style='"'), "result") if into else None
+    return Entry("result", Text(f"{{{{ {scope}.{into} }}}}", style='"'), "result") if into else None
+
+
+def of_item(page: Page, block: Map, collect: Map) -> None:
+    """Collect the pages of a loop's item in ``iter``: ``ctx`` has those of all items.
+
+    They are collected in ``ctx``, too, where something reads them there.
+    """
+    entry = block.entry("collect")
+    into, gathered = str(plain(collect.get("into"))), _gathered(collect)
+    if entry is None:
+        return
+    if gathered is None:
+        page.refuse(
+            entry, "the pages of an item cannot be kept apart from those of the others", "collect a list"
+        )
+        return
+    read = any(_reads(text.value, into) for text in page.texts())
+    known = block.entry("set")
+    pages = Entry(into, Text(f"{{{{ {gathered} }}}}", style='"'), into)
+    if known is not None and isinstance(given := map_of(known.value).get("iter"), Map):
+        given.entries.append(pages)
+    else:
+        setting = Map([Entry("iter", Map([pages], flow=True), "iter")], flow=True)
+        place = block.entries.index(entry)
+        block.entries.insert(place + 1, named("set", setting))
+    if not read:
+        remove(block, entry)
+
+
+def _reads(text: object, into: str) -> bool:
+    return isinstance(text, str) and bool(
+        into in names_in(text) or re.search(rf"\bctx\.{re.escape(into)}\b", text)
+    )
+
+
+def _gathered(collect: Map) -> str | None:
+    """Return what the pages are with one more; None where they are no list."""
+    into, mode = plain(collect.get("into")), plain(collect.get("mode")) or "append"
+    path = str(plain(collect.get("path", "from")) or "")
+    page = inner(path) or (f"response{path[1:]}" if path.startswith("$") else path)
+    before = f"(iter.{into} | default([]))"
+    shapes = {
+        "append": f"{before} + [{page}]",
+        "extend": f"{before} + {page if _NAME.fullmatch(page) else f'({page})'}",
+        "replace": page,
+    }
+    return shapes.get(str(mode)) if path else None
 
 
 def blocks_of(then: object) -> list[Map]:

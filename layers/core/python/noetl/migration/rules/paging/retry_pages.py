@@ -10,6 +10,7 @@ from noetl.migration.rules.paging.pages import (
     blocks_of,
     bound,
     collecting,
+    of_item,
     overrides_of,
     result_of,
 )
@@ -50,9 +51,13 @@ def apply(page: Page) -> None:
                 if strategy is not None and plain(strategy.value) not in STRATEGIES:
                     page.note(strategy, f"`{plain(strategy.value)}` is read as `extend`: pages are joined")
                 collecting(collect)
-            if pages and not block.has("call") and not block.has("result"):
-                place = next(at for at, one in enumerate(block.entries) if one.key == "collect")
-                result = result_of(collect)
+            if not pages:
+                continue
+            if step.has("loop"):
+                of_item(page, block, collect)
+            if not block.has("call") and not block.has("result"):
+                place = next(at for at, one in enumerate(block.entries) if one.key in ("collect", "set"))
+                result = result_of(collect, "iter" if step.has("loop") else "ctx")
                 if result is not None:
                     block.entries.insert(place + 1, result)
 

@@ -1,11 +1,13 @@
-"""``<step>.result_index``: the place of an item in the loop of its step."""
+"""``<step>.result_index`` and ``_loop``: the item of a loop, and its place."""
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Entry, Map, inside, text_of
+from noetl.formatting.nodes import Entry, Map, inside, map_of, text_of
 from noetl.formatting.spelling import rename
 from noetl.migration.page import RAW, Page, kind_of
 from noetl.migration.rule import Rule
+
+_PLACES = ("current_index", "index")
 
 
 def apply(page: Page) -> None:
@@ -15,7 +17,7 @@ def apply(page: Page) -> None:
         loops = [entry for entry in inside(step) if _is_loop(entry)]
         if name and len(loops) == 1:
             for entry in inside(step):
-                _read_index(entry, name)
+                _read_index(entry, name, text_of(map_of(loops[0].value).get("iterator", "element")))
 
 
 def _is_loop(entry: Entry) -> bool:
@@ -25,9 +27,12 @@ def _is_loop(entry: Entry) -> bool:
     return entry.key == "loop" or kind_of(value) == "iterator"
 
 
-def _read_index(entry: Entry, step: str) -> None:
+def _read_index(entry: Entry, step: str, iterator: str | None) -> None:
     def change(name: str, attribute: str | None) -> tuple[str, bool] | None:
-        return ("iter.index", True) if name == step and attribute == "result_index" else None
+        if name == "_loop" and attribute == "current_item" and iterator:
+            return f"iter.{iterator}", True
+        known = (name == step and attribute == "result_index") or (name == "_loop" and attribute in _PLACES)
+        return ("iter.index", True) if known else None
 
     if entry.key not in RAW:
         rename(entry.value, change)

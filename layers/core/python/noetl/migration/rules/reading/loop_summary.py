@@ -7,12 +7,17 @@ from noetl.formatting.nodes import Entry, Map, Text, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
+from noetl.migration.rules.reading.loop_results import replaced
 from noetl.migration.rules.reading.rows_list import alone, given_to, tasks_of
 
 
 def apply(page: Page) -> None:
     """Hand the code a mapping with both."""
-    loops = {name for step in page.steps() if step.has("loop") and (name := text_of(step.get("step")))}
+    loops = {
+        name
+        for step in page.steps()
+        if step.has("loop") and not replaced(step) and (name := text_of(step.get("step")))
+    }
     for step in page.steps():
         tasks = tasks_of(step.get("tool"))
         labels = {label for label, _ in tasks}

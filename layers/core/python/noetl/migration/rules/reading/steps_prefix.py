@@ -6,12 +6,11 @@ import re
 
 from noetl.formatting.nodes import inside
 from noetl.formatting.spelling import rewrite
+from noetl.formatting.templates import in_templates
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
 _PREFIX = re.compile(r"(?<![\w.'\"])steps\.(\w+)")
-_BRACES = re.compile(r"\{[{%].*?(?:[%}]\}|\Z)", re.DOTALL)
-"""Templates, and at the end of a text what no brace ends: nothing behind it is searched again."""
 
 
 def apply(page: Page) -> None:
@@ -23,11 +22,8 @@ def apply(page: Page) -> None:
     def bare(found: re.Match[str]) -> str:
         return found[1] if found[1] in names else found[0]
 
-    def inside_braces(part: re.Match[str]) -> str:
-        return _PREFIX.sub(bare, part[0]) if part[0].endswith(("}}", "%}")) else part[0]
-
     for text in page.texts():
-        rewrite(text, _BRACES.sub(inside_braces, text.value))
+        rewrite(text, in_templates(text.value, lambda template: _PREFIX.sub(bare, template)))
 
 
 RULE = Rule("steps-prefix", "The result of a step is read by the step's name.", apply)

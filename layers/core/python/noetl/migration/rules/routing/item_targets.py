@@ -18,7 +18,6 @@ from noetl.formatting.nodes import (
     Value,
     comments,
     inside,
-    items_of,
     made,
     map_of,
     plain,
@@ -31,6 +30,7 @@ from noetl.migration.page import Page, kind_of, names_read
 from noetl.migration.rule import Rule
 from noetl.migration.rules.paging.pages import blocks_of
 from noetl.migration.rules.reading.rows_list import tasks_of
+from noetl.migration.rules.routing.ways import cases_of, nexts_of, targets_of
 
 _EXIT = re.compile(r"""(["'])step\.exit\1""")
 _CALL = re.compile(r"""(["'])call\.(?:done|error)\1""")
@@ -84,7 +84,7 @@ def apply(page: Page) -> None:
         if iterator is None or loop.has("cursor"):
             continue
         own = frozenset({iterator, "iter"})
-        found = next((entry for entry in _cases(step) if _is_for_an_item(entry, own)), None)
+        found = next((entry for entry in cases_of(step) if _is_for_an_item(entry, own)), None)
         if found is None:
             continue
         reason = _reason(flow, step, own)
@@ -92,11 +92,6 @@ def apply(page: Page) -> None:
             page.refuse(found, reason, _HINT)
         else:
             _spread(flow, step, own)
-
-
-def _cases(step: Map) -> list[Entry]:
-    case = step.get("case")
-    return [entry for entry in case.entries if isinstance(entry.value, Map)] if isinstance(case, List) else []
 
 
 def _guard(entry: Entry) -> str:
@@ -107,7 +102,7 @@ def _is_for_an_item(entry: Entry, own: frozenset[str]) -> bool:
     """Return whether it reads the item where none is in scope today."""
     guard = _guard(entry)
     if _CALL.search(guard):
-        return any(_names(target) & own for target in _nexts(entry))
+        return any(_names(target) & own for target in nexts_of(entry))
     return bool(_EXIT.search(guard) and _names(entry.value) & own)
 
 
@@ -116,10 +111,10 @@ def _of_items(step: Map, own: frozenset[str], *, new: bool) -> Iterator[Entry]:
 
     ``new``: the step had no loop before, so all that it does after a call was done for each item.
     """
-    for entry in _cases(step):
+    for entry in cases_of(step):
         guard = _guard(entry)
         if _CALL.search(guard):
-            if _nexts(entry) and (new or _is_for_an_item(entry, own)):
+            if nexts_of(entry) and (new or _is_for_an_item(entry, own)):
                 yield entry
         elif (_EXIT.search(guard) or "event" not in names_in(guard)) and _names(entry.value) & (
             own | _OF_A_CALL
@@ -133,31 +128,13 @@ def _names(value: Value) -> frozenset[str]:
     return names_read(value) | {path.split(".")[0] for path in paths if path is not None}
 
 
-def _nexts(entry: Entry) -> list[Map]:
-    """Return the targets of ``next`` of an entry, each as a mapping."""
-    return [
-        target
-        for block in blocks_of(map_of(entry.value).get("then"))
-        for target in _targets(block.get("next"))
-    ]
-
-
-def _targets(following: Value | None) -> list[Map]:
-    values = items_of(following) if isinstance(following, List) else [following]
-    found = [
-        value if isinstance(value, Map) else Map([Entry("step", value, "step")]) for value in values if value
-    ]
-    arcs = [target for one in found for target in items_of(one.get("arcs"))]
-    return [map_of(one) for one in arcs] or [one for one in found if one.has("step")]
-
-
 def _names_of(targets: Iterable[Map]) -> set[str]:
     return {name for target in targets if (name := text_of(target.get("step")))}
 
 
 def _leads_to(step: Map) -> set[str]:
-    nexts = [target for entry in _cases(step) for target in _nexts(entry)]
-    return _names_of([*nexts, *_targets(step.get("next"))])
+    nexts = [target for entry in cases_of(step) for target in nexts_of(entry)]
+    return _names_of([*nexts, *targets_of(step.get("next"))])
 
 
 # --- what stands against it ---
@@ -166,14 +143,14 @@ def _leads_to(step: Map) -> set[str]:
 def _reason(flow: _Flow, step: Map, own: frozenset[str], depth: int = 0) -> str | None:
     """Return why a step, or one that it leads to, cannot continue for each item."""
     entries = list(_of_items(step, own, new=depth > 0))
-    targets = [target for entry in entries for target in _nexts(entry)]
+    targets = [target for entry in entries for target in nexts_of(entry)]
     names = _names_of(targets)
     name = text_of(step.get("step")) or ""
     if _is_done_twice(step, entries):
         return f"step '{name}' answers a call and the end of the same item: an item has one event for both"
     if entries and not step.has("tool") and _is_read(flow, step):
         return f"the result of step '{name}', a loop without a tool, is read by another step"
-    if any(name in _names(entry.value) for entry in (_cases(step) if depth else entries)):
+    if any(name in _names(entry.value) for entry in (cases_of(step) if depth else entries)):
         return (
             f"step '{name}' reads its own result by its name, which is the list of all items after the loop"
         )
@@ -181,8 +158,8 @@ def _reason(flow: _Flow, step: Map, own: frozenset[str], depth: int = 0) -> str 
         return None
     if depth == _MOST:
         return f"more than {_MOST} steps follow an item, one behind the other"
-    others = [one for entry in _cases(step) if entry not in entries for one in _nexts(entry)]
-    if len(names) > 1 or _names_of([*others, *_targets(step.get("next"))]) - names:
+    others = [one for entry in cases_of(step) if entry not in entries for one in nexts_of(entry)]
+    if len(names) > 1 or _names_of([*others, *targets_of(step.get("next"))]) - names:
         return f"step '{name}' goes to several steps, some of them for each item"
     (target,) = names
     following = flow.called(target)
@@ -206,7 +183,7 @@ def _reason(flow: _Flow, step: Map, own: frozenset[str], depth: int = 0) -> str 
 def _is_done_twice(step: Map, entries: list[Entry]) -> bool:
     """Return whether a call has entries of its own beside those that move to it."""
     moved = [entry for entry in entries if not _CALL.search(_guard(entry))]
-    stay = [entry for entry in _cases(step) if "call.done" in _guard(entry)]
+    stay = [entry for entry in cases_of(step) if "call.done" in _guard(entry)]
     return bool(moved) and any(not _is_tried_again(entry) for entry in stay)
 
 
@@ -256,7 +233,7 @@ def _spread(flow: _Flow, step: Map, own: frozenset[str], *, new: bool = False) -
         if isinstance(guard, Text) and not _CALL.search(str(guard.value)):
             flow.page.note(entry, "this entry is done for each item, and not once when the loop is over")
             rewrite(guard, _for_an_item(guard))
-        for target in _nexts(entry):
+        for target in nexts_of(entry):
             name = text_of(target.get("step")) or ""
             given = following.setdefault(name, [])
             given += [str(one.key) for one in _given(target).entries if one.key not in given]
@@ -306,7 +283,7 @@ def _collecting(then: Value) -> Value:
         block.entries.remove(found)
         if block.entries:
             made_blocks.append(item)
-        made_blocks += [_collect(found, target) for target in _targets(found.value)]
+        made_blocks += [_collect(found, target) for target in targets_of(found.value)]
     if len(made_blocks) == 1:
         return made_blocks[0].value
     return List(made_blocks)

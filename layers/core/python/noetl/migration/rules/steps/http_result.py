@@ -18,9 +18,16 @@ def apply(page: Page) -> None:
     """Write arcs: in a step of the canonical form, the whole answer is the result."""
     if text_of(page.root.get("apiVersion")) != _FIRST:
         return
+    tasks = {
+        name for task in page.workbook() if _is_http(task) and (name := text_of(task.get("name", "task")))
+    }
     for step in page.steps():
         following = step.entry("next")
-        if _calls_http(step) and not _EVENT & set(step.keys()) and following is not None:
+        if (
+            (_calls_http(step) or _task_of(step) in tasks)
+            and not _EVENT & set(step.keys())
+            and following is not None
+        ):
             arcs = _arcs(following)
             if arcs is not None:
                 following.value = arcs
@@ -30,11 +37,26 @@ def _calls_http(step: Map) -> bool:
     for owner in (step, map_of(step.get("task"))):
         if _EVENT & set(owner.keys()) or isinstance(map_of(owner.get("loop")).get("pagination"), Map):
             return False
-        tool = owner.get("tool", "type")
-        kind = map_of(tool).get("kind") if isinstance(tool, Map) else tool
-        if text_of(kind) == "http":
+        if _is_http(owner):
             return True
     return False
+
+
+def _is_http(owner: Map) -> bool:
+    return _kind(owner) == "http" and not _EVENT & set(owner.keys())
+
+
+def _kind(owner: Map) -> str | None:
+    tool = owner.get("tool", "type")
+    return text_of(map_of(tool).get("kind") if isinstance(tool, Map) else tool)
+
+
+def _task_of(step: Map) -> str | None:
+    """Return the task of the workbook that a step calls."""
+    if _kind(step) not in ("workbook", "task"):
+        return None
+    tool = map_of(step.get("tool"))
+    return text_of(tool.get("name", "task") or step.get("task", "name", "call"))
 
 
 def _arcs(following: Entry) -> Map | None:

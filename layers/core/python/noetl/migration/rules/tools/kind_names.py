@@ -16,6 +16,7 @@ _NAMES = {
     "secret_manager": "secrets",
     "bash": "shell",
     "sub_playbook": "playbook",
+    "playbooks": "playbook",
     "event_log": "noop",
     "save": "noop",
     "router": "noop",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 
-from noetl.formatting.nodes import Entry, List, Map, Text, plain
+from noetl.domain.text.braces import is_of_another_tool
+from noetl.formatting.nodes import Entry, List, Map, Text, map_of, plain
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
@@ -14,6 +16,10 @@ _TAKEN = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "IFS"})
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BASH = re.compile(r"^[ \t]*set [^\n#]*\bpipefail\b|^[ \t]*(?:if |while |until )?\[\[ |<<<", re.MULTILINE)
 """What ``sh`` need not know."""
+
+_HERE = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
+_ACTIVE = re.compile(r"""[$`"'\\{]""")
+"""What a shell reads in a text in quotes; and templates."""
 
 
 def apply(page: Page) -> None:
@@ -44,10 +50,20 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         return
     variables = env.value if env is not None and isinstance(env.value, Map) else Map([])
     named = _Variables(variables)
-    made = [_without_templates(line, named) for line in lines]
+    texts = {str(one.key) for one in map_of(page.root.get("workload")).entries if _is_plain(plain(one.value))}
+    made = [_without_templates(line, named, texts) for line in lines]
+    if named.literal:
+        page.refuse(
+            entry,
+            "a template in a here document with a quoted end, where no variable is read",
+            "hand the value over as a variable or an argument of the program that reads the document",
+        )
+        return
     if made != lines:
         page.note(
-            entry, "values are variables of the script now: each is one word, regardless of its content"
+            entry,
+            "values are variables of the script now: each is one word, regardless of its content",
+            safe=named.quoted,
         )
     entry.key = entry.raw_key = "command"
     if isinstance(entry.value, List):
@@ -71,15 +87,27 @@ def _lines(entry: Entry) -> list[str] | None:
     return None
 
 
-def _without_templates(line: str, variables: _Variables) -> str:
+def _is_plain(value: object) -> bool:
+    """Return whether a value is the same in quotes and in a variable."""
+    return isinstance(value, (bool, int, float)) or (isinstance(value, str) and not _ACTIVE.search(value))
+
+
+def _without_templates(line: str, variables: _Variables, texts: set[str]) -> str:
     """Return a line that reads variables, quoted as their place demands."""
     out: list[str] = []
     quote, place, last = "", 0, line.rfind("}}")
+    documents = _documents(line)
     while place < len(line):
+        if place in documents:
+            end, literal = documents[place]
+            out.append(_document(line[place:end], variables, literal=literal))
+            place = end
+            continue
         found = _template(line, place) if place < last else None
         if found is not None:
             expression, place = found
             name = variables.name_of(expression)
+            variables.quoted &= bool(quote) and expression.removeprefix("workload.") in texts
             out.append({"'": f"'\"${{{name}}}\"'", '"': f"${{{name}}}", "": f'"${{{name}}}"'}[quote])
             continue
         char = line[place]
@@ -94,6 +122,45 @@ def _without_templates(line: str, variables: _Variables) -> str:
     return "".join(out)
 
 
+def _documents(line: str) -> dict[int, tuple[int, bool]]:
+    """Return where each here document begins and ends; True: the shell puts nothing into it."""
+    found: dict[int, tuple[int, bool]] = {}
+    ends: dict[str, list[int]] = {}
+    at = 0
+    for row in line.splitlines(keepends=True):
+        ends.setdefault(row.strip(), []).append(at)
+        at += len(row)
+    past = 0
+    for head in _HERE.finditer(line):
+        start = line.find("\n", head.end()) + 1
+        rows = ends.get(head[2], [])
+        place = bisect_left(rows, start)
+        if head.start() < past or not start or place == len(rows):
+            continue
+        if rows[place] > start:
+            found[start] = rows[place], bool(head[1])
+        past = rows[place]
+    return found
+
+
+def _document(text: str, variables: _Variables, *, literal: bool) -> str:
+    """Return a here document that reads variables; quotes are text in it."""
+    out: list[str] = []
+    place = 0
+    while (start := text.find("{{", place)) >= 0:
+        found = _template(text, start)
+        out.append(text[place:start])
+        if found is None:
+            out.append("{{")
+            place = start + 2
+            continue
+        expression, place = found
+        variables.quoted = False
+        variables.literal |= literal
+        out.append(f"${{{variables.name_of(expression)}}}")
+    return "".join([*out, text[place:]])
+
+
 def _template(line: str, start: int) -> tuple[str, int] | None:
     """Return the expression of the template that begins here, and where it ends.
 
@@ -105,7 +172,9 @@ def _template(line: str, start: int) -> tuple[str, int] | None:
     if end < 0:
         return None
     expression = line[start + 2 : end].removeprefix("-").removesuffix("-").strip()
-    return None if "\n" in expression else (expression, end + 2)
+    if "\n" in expression or is_of_another_tool(line[start : end + 2]):
+        return None
+    return expression, end + 2
 
 
 @dataclass(slots=True)
@@ -116,6 +185,10 @@ class _Variables:
     by_template: dict[object, str] = field(init=False)
     taken: set[str] = field(init=False)
     counts: Counter[str] = field(default_factory=Counter)
+    quoted: bool = True
+    """Every template so far is in quotes, and has a plain text of the workload."""
+    literal: bool = False
+    """A template is in a here document into which the shell puts nothing."""
 
     def __post_init__(self) -> None:
         known = self.entries.entries

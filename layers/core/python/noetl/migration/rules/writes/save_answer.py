@@ -1,29 +1,67 @@
-"""``save`` of an HTTP call of generation 1, which reads the whole answer as ``result``."""
+"""``save`` in generation 1, which reads its task's result by other names.
+
+``result`` is the whole answer of an HTTP call, ``data`` the result of any task.
+"""
 
 from __future__ import annotations
 
 import re
 
-from noetl.formatting.nodes import Entry, Map, Text, inside, text_of
-from noetl.formatting.spelling import rewrite
-from noetl.migration.page import Page, kind_of
+from noetl.formatting.nodes import Entry, Map, Text, inside, map_of, text_of
+from noetl.formatting.spelling import rename, rewrite
+from noetl.formatting.templates import in_templates
+from noetl.migration.page import QUERIES, Page, kind_of
 from noetl.migration.rule import Rule
 
 _FIRST = "noetl.io/v1"
 _WRAPPED = re.compile(r"(?<![\w.'\"])(?:result|this)\.data\.data\b")
 _ANSWER = re.compile(r"(?<![\w.'\"])result\.data\b")
+_STATEMENTS = (*QUERIES, "statement")
+"""Keys whose SQL reads what is written as ``data``."""
+_AROUND_IT = {"status_code": "status", "headers": "headers", "url": "url", "elapsed": "elapsed"}
+_AROUND = re.compile(rf"(?<![\w.'\"])this\.data\.({'|'.join(_AROUND_IT)})\b")
+_WHOLE = re.compile(r"(?<![\w.'\"])this\.data\b(?!\s*[.\[]|\s+is\s+(?:not\s+)?defined\b)")
+"""The whole answer, where it is neither a part that is read nor a question whether it is there."""
+_NOTE = "`this.data` is the whole answer, with its status and headers"
+_ALL = (
+    "({'status_code': outcome.http.status, 'headers': outcome.http.headers, 'url': outcome.http.url, "
+    "'elapsed': outcome.http.elapsed, 'data': result})"
+)
 
 
 def apply(page: Page) -> None:
-    """Read the answer as ``response``: beside a ``save`` the result is the body alone."""
+    """Read the answer as ``response``: beside a ``save`` the result is the body alone.
+
+    ``data`` is the result.
+    """
     if text_of(page.root.get("apiVersion")) != _FIRST:
         return
+    taken = _is_taken(page)
     for owner in page.maps():
-        if _calls_http(owner):
-            for name in ("save", "sink"):
-                block = owner.get(name)
-                for entry in inside(block) if isinstance(block, Map) else ():
-                    _read_answer(page, entry)
+        http = _calls_http(owner)
+        for name in ("save", "sink"):
+            block = owner.get(name)
+            entries = list(inside(block)) if isinstance(block, Map) else []
+            for entry in entries:
+                if entry.key not in _STATEMENTS and not taken:
+                    rename(entry.value, _data_of_this if http else _data_of_result)
+            sure = any(_AROUND.search(text_of(entry.value) or "") for entry in entries)
+            for entry in entries if http else ():
+                _read_answer(page, entry, sure=sure)
+
+
+def _is_taken(page: Page) -> bool:
+    """Return whether ``data`` is a name of the playbook's own."""
+    items = (text_of(one.get(name)) for one in page.maps() for name in ("element", "iterator"))
+    return "data" in page.step_names() or map_of(page.root.get("workload")).has("data") or "data" in items
+
+
+def _data_of_this(name: str, attribute: str | None) -> tuple[str, bool] | None:
+    return ("this.data", False) if name == "data" else None
+
+
+def _data_of_result(name: str, attribute: str | None) -> tuple[str, bool] | None:
+    return ("result", False) if name == "data" else None
 
 
 def _calls_http(owner: Map) -> bool:
@@ -31,21 +69,30 @@ def _calls_http(owner: Map) -> bool:
     return (kind_of(tool) if isinstance(tool, Map) else text_of(tool)) == "http"
 
 
-def _read_answer(page: Page, entry: Entry) -> None:
+def _read_answer(page: Page, entry: Entry, *, sure: bool) -> None:
+    """Rewrite one text. ``sure``: another one of the same block reads what is around the body."""
     value = entry.value
     if not isinstance(value, Text) or not isinstance(value.value, str):
         return
-    start, *templates = value.value.split("{{")
-    expressions = [template.partition("}}") for template in templates]
-    if any(_WRAPPED.search(expression) for expression, _, _ in expressions):
-        page.note(
-            entry, "`data.data` of the answer is read as the body, of a body with a key `data` as that key"
-        )
-    rewrite(value, "{{".join([start, *(_renamed(one) + end + rest for one, end, rest in expressions)]))
+    notes: set[str] = set()
+    text = in_templates(value.value, lambda template: _renamed(template, notes))
+    for note in sorted(notes):
+        page.note(entry, note, safe=sure and note == _NOTE)
+    rewrite(value, text)
 
 
-def _renamed(expression: str) -> str:
-    return _ANSWER.sub("response.data", _WRAPPED.sub("response.data", expression))
+def _renamed(template: str, notes: set[str]) -> str:
+    if _WRAPPED.search(template):
+        notes.add("`data.data` of the answer is read as the body, of a body with a key `data` as that key")
+    template = _ANSWER.sub("response.data", _WRAPPED.sub("response.data", template))
+    template = _AROUND.sub(lambda found: f"outcome.http.{_AROUND_IT[found[1]]}", template)
+    if _WHOLE.search(template):
+        notes.add(_NOTE)
+    return _WHOLE.sub(_ALL, template)
 
 
-RULE = Rule("save-answer", "What is saved of an HTTP call is read from its answer, `response`.", apply)
+RULE = Rule(
+    "save-answer",
+    "What is saved is read from the result of the task, of an HTTP call from its answer.",
+    apply,
+)

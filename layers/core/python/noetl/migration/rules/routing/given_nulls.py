@@ -1,0 +1,30 @@
+"""Null in the ``args`` of a tool, for an argument of the step."""
+
+from __future__ import annotations
+
+from noetl.formatting.nodes import Map, Text, map_of, plain, text_of
+from noetl.migration.page import Page
+from noetl.migration.rule import Rule
+from noetl.migration.rules.routing.ways import ways_of
+
+_GIVEN = ("args", "input")
+
+
+def apply(page: Page) -> None:
+    """Read the argument, where every way to the step has one."""
+    ways = [way for step in page.steps() for way in ways_of(step)]
+    for step in page.steps():
+        led = [_names(way) for way in ways if text_of(way.get("step")) == text_of(step.get("step"))]
+        given = set.intersection(*led) if led else set()
+        tool = map_of(step.get("tool"))
+        for name in _GIVEN:
+            for entry in map_of(tool.get(name)).entries:
+                if entry.key in given and isinstance(entry.value, Text) and plain(entry.value) is None:
+                    entry.value = Text(f"{{{{ args.{entry.key} }}}}", style='"')
+
+
+def _names(way: Map) -> set[str]:
+    return {str(entry.key) for name in _GIVEN for entry in map_of(way.get(name)).entries}
+
+
+RULE = Rule("given-nulls", "An argument of a step is read by its name.", apply)
