@@ -92,3 +92,10 @@ def test_the_recorded_test_of_a_case_passes(name: str, tmp_path: Path) -> None:
     found = read_test_file(tests, Registry(discover=False))
     report = FileRun(found, Options()).case(found.cases[0])
     assert report.passed == (name not in NOT_REPEATED), report.findings
+
+
+def test_the_case_of_a_redriven_execution_is_named_by_the_end_that_it_repeats():
+    backend, seen = in_memory("control/redrive-a-cancelled-sequential-loop")
+    programs = seen.driver.deps.programs
+    made = make_test(backend.store, backend.results, programs, seen.execution_id, code=False)
+    assert f"- name: execution {seen.execution_id}, cancelled\n" in made.tests

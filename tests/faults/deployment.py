@@ -399,8 +399,9 @@ class Deployment:
         else:
             accepted = wish.post(store, owner)
         if accepted is None:
-            self.wishes.remove(wish)
-            self.wishes.append(wish)
+            if wish in self.wishes:  # while this request stalled, another one for the same wish was answered
+                self.wishes.remove(wish)
+                self.wishes.append(wish)
             self.vain = True
             return
         try:

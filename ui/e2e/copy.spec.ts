@@ -1,6 +1,6 @@
 /** What *Copy as* gives on every page, pasted into a shell: it runs, and says what the page says. */
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -42,11 +42,9 @@ async function copied(page: Page, open = () => page.getByRole("button", { name: 
   return found;
 }
 
-/** A shell in which the token is where the commands look for it. */
+/** A shell in which the token is where the commands look for it: in the home folder of the server. */
 async function shell(server: Server): Promise<{ run: (line: string) => Promise<string>; end: () => Promise<void> }> {
   const home = await mkdtemp(join(tmpdir(), "noetl-shell-"));
-  await mkdir(join(home, ".noetl"));
-  await writeFile(join(home, ".noetl", "token"), server.token);
   const env = { ...process.env, HOME: home, NOETL_HOME: server.home, PATH: `${dirname(NOETL)}:${process.env.PATH}` };
   return {
     run: async (line) => (await promisify(execFile)("bash", ["-c", line], { env, cwd: home })).stdout,

@@ -173,6 +173,9 @@ test("in a dialog the list takes Escape for itself, and the pointer asks what a 
   await page.goto(`${ui.address}/ui/playbooks`);
   await page.getByRole("button", { name: "New playbook…" }).click();
   const dialog = page.getByRole("dialog", { name: "New playbook" });
+  const places = [dialog.locator(".code-frame"), dialog.getByRole("region", { name: "Graph of the text" })];
+  const [text, graph] = await Promise.all(places.map((place) => place.boundingBox()));
+  expect(graph?.x, "the graph is beside the text").toBeGreaterThanOrEqual((text?.x ?? 0) + (text?.width ?? 0));
   await dialog.locator(".code-frame").getByRole("textbox").press("Control+Home");
   await page.keyboard.press("Control+Space");
   await expect(dialog.getByRole("option", { name: "keychain" })).toBeVisible();

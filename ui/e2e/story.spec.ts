@@ -142,8 +142,11 @@ test("a backfill lists its moments first", async ({ page, server, ui }) => {
   await server.register(HELLO);
   await page.goto(`${ui.address}/ui/schedules`);
   await page.getByRole("button", { name: "Backfill demo.hello" }).click();
-  await page.getByLabel("From (this browser's zone)").fill("2026-01-01T00:00");
-  await page.getByLabel("To", { exact: true }).fill("2026-01-03T00:00");
+  const [from, to] = [page.getByLabel("From (this browser's zone)"), page.getByLabel("To", { exact: true })];
+  const [first, second] = await Promise.all([from, to].map((field) => field.boundingBox()));
+  expect((first?.x ?? 0) + (first?.width ?? 0), "the fields do not lie on each other").toBeLessThanOrEqual(second?.x ?? 0);
+  await from.fill("2026-01-01T00:00");
+  await to.fill("2026-01-03T00:00");
   await page.getByLabel("Only moments that were missed").uncheck();
   await page.getByRole("button", { name: "Show what would start" }).click();
   await expect(page.getByText("will be started")).toHaveCount(2);

@@ -12,11 +12,13 @@ import { startLive } from "./api/live/hub";
 import { reloadForAnotherBuild } from "./app/anotherBuild";
 import { showTheme } from "./app/preferences";
 import { queries } from "./app/queries";
+import { followConnection } from "./app/recovery";
 import { router } from "./app/router";
 
 showTheme();
 reloadForAnotherBuild();
 startLive();
+followConnection(queries);
 
 const root = document.getElementById("root");
 if (root) {

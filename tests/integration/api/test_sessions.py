@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +22,8 @@ from tests.integration.api.test_browsers import plain  # noqa: F401
 from tests.integration.api.test_http import Raw
 
 pytestmark = pytest.mark.postgres
+PYTHON = shutil.which("python3", path="/usr/bin")
+"""An interpreter that every user may run."""
 
 
 class Browser(Raw):
@@ -77,6 +83,31 @@ def browser(server: Server) -> Browser:
     return Browser(server)
 
 
+TRADE = """
+import http.client, json, sys
+address, code = sys.argv[1:]
+connection = http.client.HTTPConnection(address, timeout=60)
+headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
+connection.request("POST", "/api/session", json.dumps({"code": code}), headers)
+answer = connection.getresponse()
+print(answer.status, json.loads(answer.read()).get("code"))
+"""
+NOBODY = 65534
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or os.getuid() != 0 or PYTHON is None,
+    reason="only root of Linux can be another user, with an interpreter that it may run",
+)
+def test_another_user_cannot_trade_a_code_that_it_has_seen(browser):
+    def trade(code: str, user: int) -> str:
+        words = [PYTHON, "-I", "-c", TRADE, browser.own, code]
+        return subprocess.run(words, user=user, capture_output=True, text=True, check=True, cwd="/").stdout
+
+    assert trade(browser.code(), NOBODY) == "403 session_code_invalid\n"
+    assert trade(browser.code(), 0) == "200 None\n"
+
+
 def test_a_code_of_the_command_line_signs_a_browser_in(server, browser, monkeypatch):
     home = str(server._settings.home)
     monkeypatch.setenv("NOETL_BROWSER_TOKEN", browser.token)
@@ -109,7 +140,9 @@ def test_a_code_of_the_command_line_signs_a_browser_in(server, browser, monkeypa
     assert browser.ask("GET", "/api/session")[2] == session
     assert browser.ask("GET", "/api/executions")[0] == 200
     assert browser.ask("POST", "/api/executions", {"path": "no/such"})[0] == 403, "a viewer starts nothing"
-    assert browser.ask("POST", "/api/session/codes", {"scopes": []})[2]["code"] == "token_needed"
+    for given in (None, ""):
+        told = browser.ask("POST", "/api/session/codes", {"scopes": []}, Authorization=given)[2]
+        assert told["code"] == "token_needed"
     assert browser.ask("POST", "/api/session", {"code": code})[0] == 403, "a code is good once"
     status, headers, _ = browser.ask("DELETE", "/api/session")
     assert status == 200 and "Max-Age=0" in headers["set-cookie"]
@@ -179,6 +212,7 @@ def test_the_ui_and_large_answers_are_served(server, browser, tmp_path, monkeypa
     assert status in (200, 404) and "frame-ancestors 'none'" in headers["content-security-policy"]
     status, headers, content = browser.ask("GET", "/openapi.json", Accept_Encoding="gzip")
     assert (status, headers["content-encoding"]) == (200, "gzip")
+    assert headers["x-content-type-options"] == "nosniff"
     assert json.loads(gzip.decompress(content))["openapi"] and int(headers["content-length"]) == len(content)
     status, again, nothing = browser.ask("GET", "/openapi.json", If_None_Match=headers["etag"])
     assert (status, nothing, again["etag"]) == (304, b"", headers["etag"])

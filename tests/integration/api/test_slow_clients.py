@@ -117,6 +117,29 @@ def test_the_longest_idle_connection_makes_room_for_a_new_one(serve):
         assert read(first) == b""
 
 
+def unread(raw: Raw) -> int:
+    """Count the connections whose client leaves an answer unread."""
+    return sum(one.unsent > 0 for one in raw.server._http._channels())
+
+
+def test_streams_and_unread_answers_make_room_for_a_new_connection(serve):
+    """One holder of a token for reading, and one client without any, keep nobody from the server."""
+    with ExitStack() as held, serve(replace(PATIENT, connections=5)) as raw:
+        streams = [held.enter_context(raw.connect()) for _ in range(5)]
+        for one in streams:
+            one.sendall(b"GET /api/stream?topics=executions HTTP/1.1\r\n" + raw.head())
+            assert one.recv(64).startswith(b"HTTP/1.1 200 ")
+        assert raw(HEALTH)[0] == 200
+        assert b": changes" in read(streams[0]), "the longest stream has ended"
+        for number in range(5):
+            one = held.enter_context(raw.connect())
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            one.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 200)
+            wait_until(lambda most=number: unread(raw) > most, "an unread answer in the place of a stream")
+        assert raw(HEALTH)[0] == 200
+        assert unread(raw) == 4
+
+
 def test_another_machine_has_a_cap_of_its_own(serve, monkeypatch):
     """Its address is said to be another's, because a test has one machine."""
     monkeypatch.setattr("noetl.runtime.server.http_server.peer_of", lambda address: "192.0.2.1")

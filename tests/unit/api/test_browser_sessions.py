@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from noetl.api.http.browser_sessions import (
     CODE_SECONDS,
     IDLE_SECONDS,
     LIFE_SECONDS,
     MOST_CODES,
+    MOST_SESSIONS,
     SEEN_SECONDS,
     BrowserSessions,
 )
@@ -62,6 +65,41 @@ def test_a_code_is_good_for_a_minute_and_once(ground):
     first, *_ = [ground.sessions.code(ground.owner, frozenset({"read"})) for _ in range(MOST_CODES + 1)]
     with refused("session_code_invalid"):
         ground.sessions.open(first, HERE)
+
+
+def test_another_user_of_the_machine_cannot_trade_a_code(ground, tmp_path):
+    """The address with the code is an argument of the browser's process: every user can read it."""
+    mine = frozenset({"read"})
+    code = ground.sessions.code(ground.owner, mine, 1000)
+    with refused("session_code_invalid"):
+        ground.sessions.open(code, HERE, lambda: 65534)
+    with refused("session_code_invalid"):
+        ground.sessions.open(code, HERE, lambda: 1000)
+    for asked, trades in ((1000, 1000), (1000, None), (None, 1000)):
+        ground.sessions.open(ground.sessions.code(ground.owner, mine, asked), HERE, lambda user=trades: user)
+    (tmp_path / "proxied").mkdir()
+    proxied = Ground(tmp_path / "proxied", "https://noetl.example")
+    there = {"host": "noetl.example", "origin": "https://noetl.example", "sec-fetch-site": "same-origin"}
+    proxied.sessions.open(proxied.sessions.code(proxied.owner, mine, 1000), there, lambda: 33)
+
+
+def test_no_account_crowds_out_the_codes_and_sessions_of_another(ground):
+    headers = ground.enter()
+    code = ground.sessions.code(ground.owner, frozenset({"read"}))
+    viewer = ground.tokens.principal(ground.tokens.add("viewer", ["read"]))
+    codes = [ground.sessions.code(viewer, frozenset({"read"})) for _ in range(MOST_CODES)]
+    ground.now += 1
+    assert ground.sessions.open(code, HERE).session.account == "token:owner"
+    with refused("session_code_invalid"):
+        ground.sessions.open(codes[0], HERE)
+    made = ground.sessions.entries()[0]
+    many = [
+        replace(made, id=str(one), cookie=str(one), account=viewer.account) for one in range(MOST_SESSIONS)
+    ]
+    ground.path.write_bytes(msgspec.json.encode([*ground.sessions.entries(), *many][:MOST_SESSIONS]))
+    ground.sessions.open(codes[-1], HERE)
+    assert ground.sessions.find(headers) is not None
+    assert len(json.loads(ground.path.read_bytes())) == MOST_SESSIONS
 
 
 def test_a_session_lives_twelve_hours_without_a_request_and_seven_days_with(ground):

@@ -84,6 +84,10 @@ def test_what_bounds_nothing_is_refused(ground: Ground, body, status):
     assert ground.ask("PUT", "/api/limits/x", body).status == status
     assert ground.ask("PUT", f"/api/limits/{'x' * 300}", {"concurrent": 1}).status == 422
     assert ground.ask("DELETE", "/api/limits/x").json["code"] == "limit_not_found"
+    for hostile in ("a%0Ab", "%1B%5B31m", "%E2%80%AEkey"):
+        refused = ground.ask("PUT", f"/api/limits/{hostile}", {"concurrent": 1})
+        assert (refused.status, refused.json["code"]) == (422, "invalid_limit"), hostile
+        assert ground.ask("DELETE", f"/api/limits/{hostile}").json["code"] == "limit_not_found"
 
 
 def test_a_priority_has_its_bounds(ground: Ground):

@@ -54,6 +54,12 @@ def test_every_moment_is_what_the_engine_folds_from_the_first_facts(ground):
         ]
 
 
+def test_the_moment_before_the_first_fact_is_the_start(ground):
+    execution_id = ground.run(CYCLE)
+    shown = ground.ask("GET", f"/api/executions/{execution_id}").json
+    assert state_at(ground, execution_id, at=0).json["time"] == shown["started_at"]
+
+
 def test_a_process_that_moves_along_a_history_folds_only_the_rest(ground, monkeypatch):
     monkeypatch.setattr("noetl.services.history.moments.NEAREST", 20)
     execution_id = int(ground.run(CYCLE.replace("count: 3", "count: 40")))

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from noetl.adapters.embedded.files import FileResultStore
+from noetl.adapters.embedded.task_logs import FileTaskLogs
 from noetl.cli import errors
 from noetl.cli.client import runtime_access
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.domain.task_logs import TaskLine
 from noetl.runtime.settings import Settings
 from noetl.services.credentials.credentials import CACHE_SECONDS
 
@@ -58,6 +61,16 @@ workflow:
 """
 
 
+RESULT = "noetl://execution/7/result/load/1"
+LINE = TaskLine("2026-11-21T10:00:00.000Z", "load", "load", "Connected", run=1)
+
+
+def home() -> Path:
+    settings = Settings.from_env()
+    settings.make_home()
+    return settings.home
+
+
 @pytest.mark.parametrize(
     "first",
     [
@@ -65,6 +78,10 @@ workflow:
             lambda: runtime_access.compile_playbook(PLAYBOOK, "small.yaml", None), id="the cache of programs"
         ),
         pytest.param(errors._log_traceback, id="the log of errors"),
+        pytest.param(lambda: FileResultStore(home() / "results").put(RESULT, b"{}"), id="results"),
+        pytest.param(
+            lambda: FileTaskLogs(home() / "logs" / "executions").append(7, [LINE]), id="what tasks print"
+        ),
     ],
 )
 def test_whatever_is_kept_first_makes_the_home_folder_private(tmp_path, monkeypatch, first):

@@ -23,3 +23,14 @@ test("digits inside of texts stay text, escapes included", () => {
 test("a safe integer of 16 digits stays a number", () => {
   expect(parseJson("[9007199254740991,9007199254740992]")).toEqual([9007199254740991, 9007199254740992n]);
 });
+
+test("a text of twenty megabytes is read, plain or of escapes", () => {
+  for (const long of ["x".repeat(20_000_000), '\\"'.repeat(5_000_000)]) {
+    const value = { text: long, huge: 18446744073709551617n };
+    expect(parseJson(printJson(value))).toEqual(value);
+  }
+});
+
+test("what is no JSON is refused", () => {
+  for (const text of ['"open', '{"a":', "18446744073709551617 1", '"\\"']) expect(() => parseJson(text)).toThrow(SyntaxError);
+});

@@ -16,7 +16,8 @@ export function Gate() {
 }
 
 function Inside() {
-  const session = useQuery({ queryKey: ["session"], queryFn: readSession, staleTime: Infinity });
+  // Another tab may begin one: without a session this tab looks again when a person comes back to it.
+  const session = useQuery({ queryKey: ["session"], queryFn: readSession, staleTime: ({ state }) => (state.data ? Infinity : 0) });
   if (session.data) {
     return (
       <SessionContext value={session.data}>

@@ -1,9 +1,12 @@
 /** Reading search parameters: what is not as expected is left out, so that a bent link still opens. */
 export type RawSearch = Record<string, unknown>;
 
+/** An id as a text of JSON, as links of other programs may have it; other quotes belong to what is searched for. */
+const QUOTED_ID = /^"(\d+)"$/;
+
 /** Read the parameters of an address as text: an id has more digits than a JavaScript number keeps. */
 export function parseSearch(text: string): Record<string, string> {
-  return Object.fromEntries([...new URLSearchParams(text)].map(([name, value]) => [name, value.replace(/^"(.*)"$/s, "$1")]));
+  return Object.fromEntries([...new URLSearchParams(text)].map(([name, value]) => [name, value.replace(QUOTED_ID, "$1")]));
 }
 
 /** Write parameters as they are read; what is undefined is left out. */

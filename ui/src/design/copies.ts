@@ -14,8 +14,15 @@ export interface Copyable {
 
 const MOST_ROWS = 50;
 
-function noetl(...words: (string | number | null | undefined)[]): string {
+type Word = string | number | null | undefined;
+
+function noetl(...words: Word[]): string {
   return ["noetl", ...words.filter((word) => word !== null && word !== undefined).map((word) => shellWord(String(word)))].join(" ");
+}
+
+/** A command about what somebody has named or typed, which is no option, whatever it begins with. */
+function onNamed(words: Word[], named: string, ...options: Word[]): string {
+  return named.startsWith("-") ? noetl(...words, ...options, "--", named) : noetl(...words, named, ...options);
 }
 
 /** A command that reads JSON from its input. */
@@ -61,8 +68,9 @@ const limitSet = (key: string, { concurrent, rate, per, burst }: Numbers): Copya
   method: "PUT",
   path: `/api/limits/${part(key)}`,
   body: { concurrent: concurrent ?? null, ...(rate === null || rate === undefined ? {} : { rate, per, burst }) },
-  command: noetl(
-    ...["limit", "set", key],
+  command: onNamed(
+    ["limit", "set"],
+    key,
     ...(concurrent === null || concurrent === undefined ? [] : ["--concurrent", concurrent]),
     ...(rate === null || rate === undefined ? [] : ["--rate", rate, "--per", per]),
     ...(rate === null || rate === undefined || burst === null || burst === undefined ? [] : ["--burst", burst]),
@@ -162,10 +170,10 @@ export const COPIES = {
     const named = version === undefined ? path : `${path}@${version}`;
     const query = version === undefined ? "" : `?version=${version}`;
     return [
-      { what: "Its text", path: `/api/catalog/${path}${query}` },
+      { what: "Its text", path: `/api/catalog/${part(path)}${query}` },
       ...COPIES.start(path, version, {}),
-      { what: "What it calls, and what calls it", path: `/api/catalog/${path}/relations${query}`, command: noetl("catalog", "show", named) },
-      { what: "Its graph", path: `/api/catalog/${path}/graph${query}` },
+      { what: "What it calls, and what calls it", path: `/api/catalog/${part(path)}/relations${query}`, command: noetl("catalog", "show", named) },
+      { what: "Its graph", path: `/api/catalog/${part(path)}/graph${query}` },
     ];
   },
 
@@ -188,14 +196,14 @@ export const COPIES = {
     ...ofRows(open, ({ token, step, message, approve }) => {
       const about = message || `step ${step}`;
       const path = `/api/callbacks/${part(token)}`;
-      const asked = { what: `The question: ${about}`, path, command: noetl("callback", token) };
+      const asked = { what: `The question: ${about}`, path, command: onNamed(["callback"], token) };
       if (!approve) return [asked];
       const answer = (approved: boolean): Copyable => ({
         what: `${approved ? "Approve" : "Reject"}: ${about}`,
         method: "POST",
         path,
         body: { approved },
-        command: noetl("callback", token, "--set", `approved=${approved}`),
+        command: onNamed(["callback"], token, "--set", `approved=${approved}`),
       });
       return [asked, answer(true), answer(false)];
     }),
@@ -208,16 +216,16 @@ export const COPIES = {
       const verb = state === "paused" ? "resume" : "pause";
       const at = `/api/schedules/${part(name)}`;
       return [
-        { what: `When ${name} fires next`, path: `${at}/next`, command: noetl("schedule", "next", name) },
-        { what: `${verb === "pause" ? "Pause" : "Resume"} ${name}`, method: "POST", path: `${at}/${verb}`, command: noetl("schedule", verb, name) },
+        { what: `When ${name} fires next`, path: `${at}/next`, command: onNamed(["schedule", "next"], name) },
+        { what: `${verb === "pause" ? "Pause" : "Resume"} ${name}`, method: "POST", path: `${at}/${verb}`, command: onNamed(["schedule", verb], name) },
       ];
     }),
     ...ofRows(triggers, ({ name, enabled }) => {
       const verb = enabled ? "disable" : "enable";
       const at = `/api/triggers/${part(name)}`;
       return [
-        { what: `The trigger ${name}`, path: at, command: noetl("trigger", "show", name) },
-        { what: `${enabled ? "Disable" : "Enable"} ${name}`, method: "POST", path: `${at}/${verb}`, command: noetl("trigger", verb, name) },
+        { what: `The trigger ${name}`, path: at, command: onNamed(["trigger", "show"], name) },
+        { what: `${enabled ? "Disable" : "Enable"} ${name}`, method: "POST", path: `${at}/${verb}`, command: onNamed(["trigger", verb], name) },
       ];
     }),
   ],
@@ -228,7 +236,7 @@ export const COPIES = {
       method: "POST",
       path: `/api/schedules/${part(name)}/backfill`,
       body: { from, to, only_missed, limit },
-      command: noetl("schedule", "backfill", name, "--from", from, "--to", to, ...(only_missed ? ["--only-missed"] : []), "--limit", limit),
+      command: onNamed(["schedule", "backfill"], name, "--from", from, "--to", to, ...(only_missed ? ["--only-missed"] : []), "--limit", limit),
     },
   ],
 
@@ -238,7 +246,7 @@ export const COPIES = {
       method: "POST",
       path: `/api/triggers/${part(name)}/fire`,
       body: event,
-      command: fed(event, `${noetl("trigger", "fire", name)} --payload -`),
+      command: fed(event, onNamed(["trigger", "fire"], name, "--payload", "-")),
     },
   ],
 
@@ -252,7 +260,7 @@ export const COPIES = {
               what: `Remove the operator's limit of ${limit.key}`,
               method: "DELETE" as const,
               path: `/api/limits/${part(limit.key)}`,
-              command: noetl("limit", "remove", limit.key),
+              command: onNamed(["limit", "remove"], limit.key),
             },
           ]
         : []),
@@ -301,7 +309,7 @@ export const COPIES = {
     ]),
   ],
 
-  sql: (sql: string): Copyable[] => [{ what: "This query", method: "POST", path: "/api/sql", body: { sql }, command: noetl("sql", sql) }],
+  sql: (sql: string): Copyable[] => [{ what: "This query", method: "POST", path: "/api/sql", body: { sql }, command: onNamed(["sql"], sql) }],
 
   settings: (): Copyable[] => [
     { what: "Sessions of browsers", path: "/api/sessions" },
@@ -312,7 +320,7 @@ export const COPIES = {
 
 /** The request as a command of `curl`; `root`: the address that the API is at. */
 export function curlOf({ path, method, body, file }: Copyable, root: string): string {
-  const words = ['curl -H "Authorization: Bearer $(cat ~/.noetl/token)"'];
+  const words = ['curl -H "Authorization: Bearer $(cat "${NOETL_HOME:-$HOME/.noetl}/token")"'];
   if (method) words.push(`-X ${method}`);
   if (file) words.push("-H 'Content-Type: application/yaml'", `--data-binary @${shellWord(file)}`);
   if (body !== undefined) words.push("-H 'Content-Type: application/json'", `-d ${shellWord(printJson(body))}`);

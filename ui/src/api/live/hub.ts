@@ -7,6 +7,8 @@ type Message =
   | { kind: "change"; change: Change }
   | { kind: "state"; state: LiveState };
 
+/** Topics that the server takes of one connection; with more, it would refuse those of all tabs. */
+const MOST_TOPICS = 64;
 const tab = crypto.randomUUID();
 const channel = new BroadcastChannel("noetl-live");
 const wanted = new Map<string, number>();
@@ -79,6 +81,8 @@ function receive(message: Message): void {
   else if (message.kind === "who") announce();
   else if (leads) {
     topicsOfTabs.set(message.tab, message.topics);
+    // A tab whose topics are followed already begins no connection that would tell it.
+    send({ kind: "state", state });
     reconnect();
   }
 }
@@ -89,7 +93,7 @@ let reconnecting: ReturnType<typeof setTimeout> | undefined;
 function reconnect(): void {
   clearTimeout(reconnecting);
   reconnecting = setTimeout(() => {
-    const topics = [...new Set([...topicsOfTabs.values()].flat())].sort();
+    const topics = [...new Set([...topicsOfTabs.values()].flat())].slice(0, MOST_TOPICS).sort();
     const asked = topics.join(",");
     if (connection?.topics === asked) return;
     connection?.stop.abort();

@@ -1,9 +1,10 @@
 /** React's side of live updates: a change of a topic makes the queries of that topic stale. */
-import { type QueryClient, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 
-import { isNews, keyOf } from "./known";
+import { isNews } from "./known";
 import { liveState, onChange, onState, watchTopic } from "./hub";
+import { refresh } from "./refresh";
 import type { LiveState } from "./source";
 
 export function useLiveState(): LiveState {
@@ -17,16 +18,11 @@ export function useTopic(topic: string, wanted = true): void {
     if (!wanted) return;
     const stopWatching = watchTopic(topic);
     const stopListening = onChange((change) => {
-      if (change.topic === topic && isNews(change)) void refresh(client, topic);
+      if (change.topic === topic && isNews(change)) refresh(client, topic);
     });
     return () => {
       stopWatching();
       stopListening();
     };
   }, [client, topic, wanted]);
-}
-
-/** `execution:12` refreshes queries of ["execution", "12"]. */
-function refresh(client: QueryClient, topic: string): Promise<void> {
-  return client.invalidateQueries({ queryKey: keyOf(topic) });
 }

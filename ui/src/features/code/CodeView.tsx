@@ -65,7 +65,8 @@ export default function CodeView({ label, identity, text, marks = NO_MARKS, line
     shown.dispatch(setDiagnostics(shown.state, marks.map((mark) => diagnosticOf(shown.state.doc, mark, onChange !== undefined))));
     const first = marks[0];
     // A text that is being written stays where its writer is.
-    if (first && !shown.hasFocus) shown.dispatch({ effects: EditorView.scrollIntoView(lineOf(shown.state.doc, first).from, { y: "nearest" }) });
+    const y = onChange === undefined ? "center" : "nearest";
+    if (first && !shown.hasFocus) shown.dispatch({ effects: EditorView.scrollIntoView(lineOf(shown.state.doc, first).from, { y }) });
   }, [identity, marks, view, onChange === undefined]);
   useEffect(() => {
     const shown = view.current;

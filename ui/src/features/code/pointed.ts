@@ -20,7 +20,11 @@ export function pointed(tooltipAt: (state: EditorState, position: number) => Pro
       {
         key: "Mod-i",
         run: (view) => {
-          void tooltipAt(view.state, view.state.selection.main.head).then((tooltip) => view.dispatch({ effects: shown.of(tooltip) }));
+          const { state } = view;
+          void tooltipAt(state, state.selection.main.head).then((tooltip) => {
+            // The answer of a place that was left says nothing of this one.
+            if (view.state.doc.eq(state.doc) && view.state.selection.eq(state.selection)) view.dispatch({ effects: shown.of(tooltip) });
+          });
           return true;
         },
       },

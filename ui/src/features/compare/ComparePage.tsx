@@ -232,9 +232,9 @@ function Differs({ run }: { run: AlignedRun }) {
   const errors = [run.a?.error, run.b?.error].filter(Boolean);
   return (
     <div className="wide small">
-      <span>{run.differs.map((part) => wordsOf(run, part)).join("; ")}</span>
+      <p>{run.differs.map((part) => wordsOf(run, part)).join("; ")}</p>
       {errors.map((error) => (
-        <span key={error}>{error}</span>
+        <p key={error}>{error}</p>
       ))}
       {run.changes.length > 0 ? <ChangeList label={`Changes of ${nameOf(run)}`} changes={run.changes} /> : null}
     </div>

@@ -36,7 +36,7 @@ function Credentials({ rows, pick }: { rows: Credential[]; pick: (name: string) 
     return (
       <Empty title="No credential is kept.">
         <p>
-          Keep one with <code>noetl credential</code>.
+          Keep one with <code>noetl credential add</code>.
         </p>
       </Empty>
     );

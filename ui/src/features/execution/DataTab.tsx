@@ -169,13 +169,15 @@ function Variables({ answer }: { answer: Schemas["VariablesAnswer"] }) {
 
 function TemplateBox({ executionId, at }: { executionId: string; at?: string }) {
   const [template, setTemplate] = useState("{{ workload }}");
-  const render = useMutation({ mutationFn: () => renderTemplate(executionId, template, at) });
+  const render = useMutation({ mutationFn: (asked: { template: string; at?: string }) => renderTemplate(executionId, asked.template, asked.at) });
+  // A value of another moment would be read as one of this.
+  const isOfMoment = render.variables?.at === at;
   return (
     <form
       className="stack"
       onSubmit={(event) => {
         event.preventDefault();
-        render.mutate();
+        render.mutate({ template, at });
       }}
     >
       <TextField
@@ -190,8 +192,8 @@ function TemplateBox({ executionId, at }: { executionId: string; at?: string }) 
           Render
         </Button>
       </div>
-      {render.error ? <Failure error={render.error} /> : null}
-      {render.data ? <Rendered label="rendered value" answer={render.data} /> : null}
+      {render.error && isOfMoment ? <Failure error={render.error} /> : null}
+      {render.data && isOfMoment ? <Rendered label="rendered value" answer={render.data} /> : null}
     </form>
   );
 }

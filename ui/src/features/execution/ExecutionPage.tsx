@@ -53,7 +53,7 @@ export default function ExecutionPage() {
       actions={query.data ? <Actions execution={query.data} /> : query.error ? <AllExecutions /> : null}
     >
       <Loaded query={query} lines={10}>
-        {(execution) => <Content execution={execution} />}
+        {(execution) => <Content key={execution.execution_id} execution={execution} />}
       </Loaded>
     </Page>
   );

@@ -46,7 +46,7 @@ export function StepPanel({ executionId, step }: { executionId: string; step: St
           ["Run", step.run],
           ["Started", <Moment key="started" at={step.started_at} precise />],
           ["Duration", durationText(step.duration_ms)],
-          ["Attempts", step.attempts],
+          ["Calls", (step.attempts ?? 1) > 1 ? step.attempts : null],
           ["Cached, from", step.cached_from ? <ExecutionLink id={step.cached_from} /> : null],
           ["Waits until", step.until ? <Moment key="until" at={step.until} /> : null],
           ["Child", step.child_execution_id ? <ExecutionLink id={step.child_execution_id} /> : null],
@@ -64,7 +64,12 @@ export function StepPanel({ executionId, step }: { executionId: string; step: St
           <Suspense fallback={<Skeleton lines={4} />}>{isOpen ? <ChildGraph id={child} /> : null}</Suspense>
         </>
       ) : null}
-      {step.error ? <JsonTree label="error" value={step.error as Json} /> : null}
+      {step.error ? (
+        <div>
+          <h3>Error</h3>
+          <JsonTree label="error" value={step.error as Json} />
+        </div>
+      ) : null}
       <p>
         <Link from="/executions/$id" search={(before) => ({ ...before, view: "logs", step: step.step, ofRun: step.run, at: undefined })}>
           What it has printed

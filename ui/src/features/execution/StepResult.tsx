@@ -18,17 +18,19 @@ export function renderTemplate(execution_id: string, template: string, at?: stri
 export function StepResult({ executionId, step }: { executionId: string; step: string }) {
   const { at } = useSearch({ from: "/shell/executions/$id" });
   const moment = at === END ? undefined : at;
-  const load = useMutation({ mutationFn: () => renderTemplate(executionId, `{{ ${step} }}`, moment) });
+  const load = useMutation({ mutationFn: (asked: { at?: string }) => renderTemplate(executionId, `{{ ${step} }}`, asked.at) });
+  // A result of another moment would be read as one of this.
+  const found = load.variables?.at === moment ? load : undefined;
   if (!canBeNamed(step)) return null;
   return (
     <div className="stack">
       <div>
-        <Button onPress={() => load.mutate()} disabled={load.isPending}>
-          {load.data ? "Read the result again" : "Show the result"}
+        <Button onPress={() => load.mutate({ at: moment })} disabled={load.isPending}>
+          {found?.data ? "Read the result again" : "Show the result"}
         </Button>
       </div>
-      {load.error ? <Failure error={load.error} /> : null}
-      {load.data ? <Rendered label={`result of ${step}`} answer={load.data} /> : null}
+      {found?.error ? <Failure error={found.error} /> : null}
+      {found?.data ? <Rendered label={`result of ${step}`} answer={found.data} /> : null}
     </div>
   );
 }

@@ -50,7 +50,7 @@ function Detail({ step }: { step: StepRun }) {
   return (
     <div className="wide small">
       {step.loop ? <LoopProgress loop={step.loop} /> : null}
-      {(step.attempts ?? 1) > 1 ? <span>{step.attempts} attempts</span> : null}
+      {(step.attempts ?? 1) > 1 ? <span>{step.attempts} calls</span> : null}
       {step.cached_from ? (
         <span>
           cached, from <ExecutionLink id={step.cached_from} />

@@ -1,6 +1,6 @@
 /** A slider over the history: every view shows the moment, and this bar what changed there. */
 import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useId, useState } from "react";
+import { useId } from "react";
 
 import { Button } from "../../design/Button";
 import { ChangeList } from "../../design/ChangeList";
@@ -11,8 +11,7 @@ import { Status } from "../../design/Status";
 import type { TabProps } from "./ExecutionPage";
 import { END, type PastState } from "./queries";
 import { usePast } from "./usePast";
-
-const SETTLES_MS = 80;
+import { usePlace } from "./usePlace";
 
 export function TimeTravel({ execution }: TabProps) {
   const { at, query } = usePast(execution.execution_id);
@@ -31,13 +30,7 @@ export function TimeTravel({ execution }: TabProps) {
 
 function Slider({ past, go }: { past: PastState; go: (moment: string | undefined) => void }) {
   const id = useId();
-  const [place, setPlace] = useState(past.at);
-  useEffect(() => setPlace(past.at), [past.at]);
-  useEffect(() => {
-    if (place === past.at) return;
-    const timer = setTimeout(() => go(String(place)), SETTLES_MS);
-    return () => clearTimeout(timer);
-  });
+  const { place, move, step } = usePlace(past.at, (fact) => go(String(fact)));
   return (
     <>
       <div className="past-line">
@@ -45,7 +38,7 @@ function Slider({ past, go }: { past: PastState; go: (moment: string | undefined
         <output className="numeric past-count" htmlFor={id}>
           {place} of {past.total}
         </output>
-        <Button label="One fact back" disabled={past.at === 0} onPress={() => go(String(past.at - 1))}>
+        <Button label="One fact back" disabled={past.at === 0} onPress={() => step(past.at - 1)}>
           <Icon name="back" />
         </Button>
         <input
@@ -55,9 +48,9 @@ function Slider({ past, go }: { past: PastState; go: (moment: string | undefined
           max={past.total}
           value={place}
           aria-valuetext={`${place} of ${past.total}`}
-          onChange={(event) => setPlace(Number(event.target.value))}
+          onChange={(event) => move(Number(event.target.value))}
         />
-        <Button label="One fact on" disabled={past.at >= past.total} onPress={() => go(String(past.at + 1))}>
+        <Button label="One fact on" disabled={past.at >= past.total} onPress={() => step(past.at + 1)}>
           <Icon name="on" />
         </Button>
         <Button onPress={() => go(undefined)}>Back to now</Button>

@@ -182,7 +182,8 @@ async function versionOf(id: string, path: string, versions: number[]): Promise<
 /** The text and version of the playbook as the execution runs it. */
 export const codeOf = ({ execution_id: id, path, version: known }: Execution) =>
   queryOptions({
-    queryKey: ["execution-code", id],
+    // A redrive, also one of another tab, may go on with another version.
+    queryKey: ["execution-code", id, known],
     staleTime: Infinity,
     queryFn: async ({ client }) => {
       if (typeof known === "number") return client.ensureQueryData(playbookText(path, known));

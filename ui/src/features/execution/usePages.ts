@@ -34,12 +34,15 @@ export function usePages<Item>(topic: string, size: number, readPage: (after: st
   const [error, setError] = useState<unknown>(null);
   const [reading, setReading] = useState(false);
   const busy = useRef(false);
+  /** Something has changed while a page was read, which may be older than that. */
+  const missed = useRef(false);
   const shown = useRef(true);
   const current = useRef<State<Item>>(state);
 
   const readOn = useCallback(async () => {
     if (busy.current || current.current.complete) return;
     busy.current = true;
+    missed.current = false;
     setReading(true);
     try {
       const enough = current.current.items.length + size;
@@ -77,9 +80,14 @@ export function usePages<Item>(topic: string, size: number, readPage: (after: st
   useEffect(
     () =>
       onChange((change) => {
-        if (change.topic === topic && current.current.caughtUp) void readOn();
+        if (change.topic !== topic) return;
+        if (busy.current) missed.current = true;
+        else if (current.current.caughtUp) void readOn();
       }),
     [topic, readOn],
   );
+  useEffect(() => {
+    if (!reading && !error && missed.current && state.caughtUp) void readOn();
+  }, [reading, error, state.caughtUp, readOn]);
   return { ...state, error, reading, readOn };
 }

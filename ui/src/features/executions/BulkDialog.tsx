@@ -39,13 +39,14 @@ export default function BulkDialog({
     gcTime: 0,
   });
   const act = useMutation({
-    mutationFn: () => steer(action, { filter, limit: MOST, reason }),
+    // Those that were shown: more may fit the filter meanwhile.
+    mutationFn: (ids: string[]) => steer(action, { filter: { ids }, limit: MOST, reason }),
     onSuccess: (answer) => {
       notify(`${TITLES[action]}: ${answer.done} done, ${answer.refused} refused.`);
       done();
     },
   });
-  const meant = preview.data?.executions.filter(({ outcome }) => outcome === "would").length ?? 0;
+  const meant = (preview.data?.executions ?? []).filter(({ outcome }) => outcome === "would").map(({ execution_id }) => execution_id);
   return (
     <Modal title={`${TITLES[action]}: ${title}`} close={close} wide>
       <Loaded query={preview}>{(answer) => <Preview answer={answer} />}</Loaded>
@@ -57,10 +58,10 @@ export default function BulkDialog({
         <ActionButton
           scope="execute"
           look={action === "cancel" ? "risky" : "main"}
-          disabled={meant === 0 || act.isPending}
-          onPress={() => act.mutate()}
+          disabled={meant.length === 0 || act.isPending}
+          onPress={() => act.mutate(meant)}
         >
-          {TITLES[action]} {meant}
+          {TITLES[action]} {meant.length}
         </ActionButton>
       </div>
     </Modal>

@@ -22,3 +22,7 @@ test("ids in a link keep all their digits, with quotes around them or without", 
   expect(parseSearch(stringifySearch({ a: id, version: 2, gone: undefined }))).toEqual({ a: id, version: "2" });
   expect(stringifySearch({})).toBe("");
 });
+
+test("quotes around what is searched for belong to it", () => {
+  expect(parseSearch(stringifySearch({ text: '"status"', search: '""' }))).toEqual({ text: '"status"', search: '""' });
+});

@@ -1,7 +1,7 @@
 /** The fields of a schema's form. */
 import { printJson } from "../../api/json";
 import { SelectField, TextField } from "../../design/Field";
-import type { FormField } from "./schema";
+import { type FormField, own } from "./schema";
 
 export function SchemaForm({
   fields,
@@ -20,8 +20,8 @@ export function SchemaForm({
         <SchemaField
           key={field.name}
           field={field}
-          text={texts[field.name] ?? field.start}
-          wrong={wrong[field.name]}
+          text={own(texts, field.name) ?? field.start}
+          wrong={own(wrong, field.name)}
           onChange={(text) => onChange(field.name, text)}
         />
       ))}

@@ -38,3 +38,15 @@ test("what cannot be read is said at its field", () => {
   const { wrong } = valueOf(fieldsOf(SCHEMA), { count: "three", deep: "{", strict: "true" });
   expect(Object.keys(wrong).sort()).toEqual(["count", "deep", "region"]);
 });
+
+test("a name that every object has is a field like others", () => {
+  expect(fieldsOf({ properties: { constructor: { type: "string" } } }).map(({ kind, start }) => [kind, start])).toEqual([["text", ""]]);
+  const fields = fieldsOf({ properties: {} }, { toString: "kept" });
+  expect(valueOf(fields, {})).toEqual({ payload: { toString: "kept" }, wrong: {} });
+});
+
+test("what is no finite number is refused where one is asked for", () => {
+  const fields = fieldsOf({ properties: { rate: { type: "number" } } });
+  for (const text of ["1e999", "true", "null", "[1]", '"1"']) expect(valueOf(fields, { rate: text }).wrong).toEqual({ rate: "A number is needed." });
+  for (const text of ["1e-3", "-2.5", "18446744073709551617"]) expect(valueOf(fields, { rate: text }).wrong).toEqual({});
+});

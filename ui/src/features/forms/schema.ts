@@ -27,10 +27,11 @@ interface Schema {
 /** The fields of an object's schema; `known` are values that a form begins with. */
 export function fieldsOf(schema: unknown, known: { [name: string]: Json } = {}): FormField[] {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
-  const names = [...Object.keys(properties), ...Object.keys(known).filter((name) => !(name in properties))];
+  const names = [...Object.keys(properties), ...Object.keys(known).filter((name) => !Object.hasOwn(properties, name))];
   return names.map((name) => {
-    const part = properties[name] ?? {};
-    const value = name in known ? known[name] : part.default;
+    // A name may be `constructor`, which every object has.
+    const part = own(properties, name) ?? {};
+    const value = Object.hasOwn(known, name) ? known[name] : part.default;
     const kind = kindOf(part, value);
     return {
       name,
@@ -64,6 +65,11 @@ function textOf(kind: FormField["kind"], value: Json): string {
   return kind === "text" && typeof value === "string" ? value : printJson(value, kind === "json" ? 2 : undefined);
 }
 
+/** The entry of that name, where an object has one of its own. */
+export function own<Value>(entries: { [name: string]: Value }, name: string): Value | undefined {
+  return Object.hasOwn(entries, name) ? entries[name] : undefined;
+}
+
 /** The payload that the texts of a form say, or what is wrong, by field. Empty optional fields are left out. */
 export function valueOf(
   fields: FormField[],
@@ -72,7 +78,7 @@ export function valueOf(
   const payload: { [name: string]: Json } = {};
   const wrong: Record<string, string> = {};
   for (const field of fields) {
-    const text = texts[field.name] ?? field.start;
+    const text = own(texts, field.name) ?? field.start;
     if (text === "" && field.kind !== "text") {
       if (field.required) wrong[field.name] = "A value is needed.";
       continue;
@@ -81,7 +87,10 @@ export function valueOf(
     try {
       payload[field.name] = field.kind === "text" ? text : parseJson(text);
       if (field.kind === "integer" && !/^-?\d+$/.test(text.trim())) wrong[field.name] = "An integer is needed.";
-      if (field.kind === "number" && typeof payload[field.name] === "string") wrong[field.name] = "A number is needed.";
+      // 1e999 is no number that JSON has.
+      if (field.kind === "number" && typeof payload[field.name] !== "bigint" && !Number.isFinite(payload[field.name])) {
+        wrong[field.name] = "A number is needed.";
+      }
     } catch {
       wrong[field.name] = field.kind === "json" ? "This is not JSON." : "A number is needed.";
     }

@@ -112,7 +112,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
     >
       <Place chart={chart} positions={positions} />
       <Background />
-      <Controls showInteractive={false} fitViewOptions={{ maxZoom: 1 }} />
+      <Controls orientation="horizontal" showInteractive={false} fitViewOptions={{ maxZoom: 1 }} />
     </ReactFlow>
   );
 }

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 
 import type { Flowchart } from "./flowchart";
-import { LEAST_ZOOM, viewOf } from "./frame";
+import { BUTTONS_PX, LEAST_ZOOM, viewOf } from "./frame";
 import { type Layout, NODE_HEIGHT, NODE_WIDTH } from "./sizes";
 
 const FRAME = { width: 1100, height: 400 };
@@ -50,4 +50,10 @@ test("the label of an arc of a step to itself has room", () => {
   const arc = { id: "a", source: "start", target: "start", label: "ctx.n < workload.count and ctx.n is defined", kind: "next" };
   const chart = chartOf(positions, [arc] as unknown as Flowchart["arcs"]);
   expect(shown(positions, "start", chart).left).toBeLessThan((FRAME.width - NODE_WIDTH) / 2);
+});
+
+test("the buttons cover no step of a graph that fits", () => {
+  const positions = { start: { x: 0, y: 0 }, a: { x: 0, y: 128 }, b: { x: 0, y: 256 } };
+  expect(shown(positions, "start").top).toBeGreaterThanOrEqual(0);
+  expect(shown(positions, "b").bottom).toBeLessThanOrEqual(FRAME.height - BUTTONS_PX);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 
-import { statesOf, takenArcs } from "./overlay";
+import { stateText, statesOf, takenArcs } from "./overlay";
 
 const run = (number: number, step: string, status = "done") => ({ run: number, step, status, started_at: "2026-11-21T10:00:00Z", duration_ms: 0 });
 
@@ -11,4 +11,9 @@ test("the latest run of a step counts, in any order", () => {
 
 test("an arc is taken when a token came over it", () => {
   expect([...takenArcs([1, 0, 2])]).toEqual(["a0", "a2"]);
+});
+
+test("calls of tools are no attempts: a step of two tasks makes two", () => {
+  expect(stateText({ latest: { ...run(1, "a"), attempts: 2 }, runs: 1 })).toContain("done · 2 calls · ");
+  expect(stateText({ latest: { ...run(1, "a"), attempts: 1 }, runs: 1 })).not.toContain("call");
 });

@@ -24,14 +24,14 @@ export function takenArcs(taken: readonly number[]): Set<string> {
   return new Set(taken.flatMap((count, index) => (count > 0 ? [`a${index}`] : [])));
 }
 
-/** One line: the state, progress of a loop, attempts, runs, duration. */
+/** One line: the state, progress of a loop, calls of tools, runs, duration. */
 export function stateText({ latest, runs }: NodeState): string {
   const parts = [latest.status];
   if (latest.loop) {
     parts.push(`${latest.loop.done}/${latest.loop.total}`);
     if (latest.loop.failed > 0) parts.push(`${latest.loop.failed} failed`);
   }
-  if ((latest.attempts ?? 1) > 1) parts.push(`attempt ${latest.attempts}`);
+  if ((latest.attempts ?? 1) > 1) parts.push(`${latest.attempts} calls`);
   if (runs > 1) parts.push(`run ${runs}`);
   parts.push(durationText(latest.duration_ms));
   return parts.join(" · ");

@@ -6,13 +6,18 @@ import type { Layout } from "./sizes";
 
 let worker: Worker | null = null;
 let asked = 0;
-const waiting = new Map<number, (layout: Layout) => void>();
+interface Asked {
+  resolve: (layout: Layout) => void;
+  reject: (reason: Error) => void;
+}
 
-function inWorker(chart: Flowchart): Promise<Layout> {
+const waiting = new Map<number, Asked>();
+
+export function inWorker(chart: Flowchart): Promise<Layout> {
   worker ??= startWorker();
   const id = ++asked;
-  return new Promise((resolve) => {
-    waiting.set(id, resolve);
+  return new Promise((resolve, reject) => {
+    waiting.set(id, { resolve, reject });
     worker?.postMessage({ id, chart });
   });
 }
@@ -20,8 +25,15 @@ function inWorker(chart: Flowchart): Promise<Layout> {
 function startWorker(): Worker {
   const started = new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module" });
   started.onmessage = ({ data }: MessageEvent<{ id: number; layout: Layout }>) => {
-    waiting.get(data.id)?.(data.layout);
+    waiting.get(data.id)?.resolve(data.layout);
     waiting.delete(data.id);
+  };
+  // Its file may be gone with another version of the server: the next one who asks starts it again.
+  started.onerror = () => {
+    for (const { reject } of waiting.values()) reject(new Error("The graph cannot be laid out."));
+    waiting.clear();
+    started.terminate();
+    worker = null;
   };
   return started;
 }

@@ -17,6 +17,7 @@ import { DraftGraph } from "./DraftGraph";
 import { type Draft, dropDraft, readDraft } from "./drafts";
 import { Findings } from "./Findings";
 import { learnedFrom, playbookSchema } from "./queries";
+import { useEditedText } from "./useEditedText";
 import { useKeptDraft } from "./useKeptDraft";
 
 /** The server looks at a text when nothing was typed for so long. */
@@ -42,8 +43,7 @@ export default function Editor(props: EditorProps) {
 }
 
 function Writing({ draft, text, version, registered, kept }: EditorProps & { kept: Draft | null }) {
-  const [start, setStart] = useState(kept?.text ?? text);
-  const [typed, setTyped] = useState(start);
+  const { given, typed, latest, setTyped, put } = useEditedText(kept?.text ?? text);
   const client = useQueryClient();
   const changed = typed !== text;
   const [base, setBase] = useState(kept?.version ?? version ?? null);
@@ -75,26 +75,34 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   /** The text names another path, whose versions are not those of this page. */
   const isOther = check.data?.path != null && check.data.path !== draft;
   const register = useMutation({
-    mutationFn: () => read(api.POST("/api/catalog/register", { body: { content: typed, if_version: isOther ? null : (moved ?? base) } })),
+    mutationFn: (content: string) =>
+      read(api.POST("/api/catalog/register", { body: { content, if_version: isOther ? null : (moved ?? base) } })),
     onError: (error) => {
       if (error instanceof Problem && error.code === "version_moved") setMoved(Number(error.body.details?.latest));
     },
-    onSuccess: async (answer) => {
-      setDone(true);
-      await dropDraft(draft).catch(() => undefined);
+    onSuccess: async (answer, content) => {
+      const wentOn = latest.current !== content;
+      if (wentOn) {
+        // What was typed meanwhile is a draft of the new version.
+        setMoved(null);
+        if (answer.path === draft) setBase(answer.version);
+      } else {
+        setDone(true);
+        await dropDraft(draft).catch(() => undefined);
+      }
       await client.invalidateQueries({ queryKey: ["catalog"] });
       await client.invalidateQueries({ queryKey: ["versions", answer.path] });
       await client.invalidateQueries({ queryKey: ["playbook", answer.path, "latest"] });
       notify(answer.created ? `Registered ${answer.path}, version ${answer.version}.` : `Version ${answer.version} has this text already.`);
-      registered(answer);
+      if (!wentOn) registered(answer);
     },
   });
   const format = useMutation({
-    mutationFn: () => read(api.POST("/api/catalog/format", { body: { content: typed } })),
-    onSuccess: ({ content, changed: isNew }) => {
-      if (!isNew) notify("The text has this layout already.");
-      setStart(content);
-      setTyped(content);
+    mutationFn: (content: string) => read(api.POST("/api/catalog/format", { body: { content } })),
+    onSuccess: ({ content, changed: isNew }, sent) => {
+      if (latest.current !== sent) notify("The text was changed meanwhile, so it is not formatted.");
+      else if (isNew) put(content);
+      else notify("The text has this layout already.");
     },
   });
   const findings = useMemo(() => findingsOf(format.error, check.error, check.data), [format.error, check.error, check.data]);
@@ -106,8 +114,7 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
   };
   const drop = () => {
     void dropDraft(draft).catch(() => undefined);
-    setStart(text);
-    setTyped(text);
+    put(text);
     setBase(version ?? null);
     setMoved(null);
     register.reset();
@@ -127,16 +134,16 @@ function Writing({ draft, text, version, registered, kept }: EditorProps & { kep
       <div className="editor">
         <div className="editor-panes">
           <div className="stack">
-            <CodeView label="Text of the playbook" identity={`${draft} ${start}`} text={start} marks={findings} onChange={change} assist={helping} hands={hands} />
+            <CodeView label="Text of the playbook" identity={`${draft} ${given.edition}`} text={given.text} marks={findings} onChange={change} assist={helping} hands={hands} />
             <Findings findings={findings} fix={(finding) => hands.current?.fix(finding)} />
             {refused.map((error, at) => (
               <Failure key={at} error={error} />
             ))}
             <div className="row">
-              <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate()}>
+              <ActionButton scope="write" look="main" disabled={register.isPending} onPress={() => register.mutate(typed)}>
                 {moved === null ? "Register" : "Register all the same"}
               </ActionButton>
-              <Button onPress={() => format.mutate()} disabled={format.isPending || typed.trim() === ""}>
+              <Button onPress={() => format.mutate(typed)} disabled={format.isPending || typed.trim() === ""}>
                 Format
               </Button>
               <Button onPress={drop} disabled={!changed}>

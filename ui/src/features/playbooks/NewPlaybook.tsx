@@ -14,7 +14,7 @@ metadata: { name: my_playbook, path: my/playbook }
 workload: { who: world }
 workflow:
   - step: start
-    tool: { kind: noop, args: { text: "hello {{ workload.who }}" } }
+    tool: { kind: noop, input: { text: "hello {{ workload.who }}" } }
 `;
 
 export function NewPlaybook() {

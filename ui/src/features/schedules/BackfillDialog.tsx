@@ -36,7 +36,7 @@ export function BackfillDialog({ name, close }: { name: string; close: () => voi
   });
   const complete = from !== "" && to !== "";
   const pending = preview.data?.moments.filter(({ status }) => status === "pending").length ?? 0;
-  const changed = (set: (value: string) => void) => (value: string) => {
+  const changed = <Value,>(set: (value: Value) => void) => (value: Value) => {
     preview.reset();
     set(value);
   };
@@ -46,7 +46,7 @@ export function BackfillDialog({ name, close }: { name: string; close: () => voi
         <TextField label="From (this browser's zone)" type="datetime-local" value={from} onChange={changed(setFrom)} />
         <TextField label="To" type="datetime-local" value={to} onChange={changed(setTo)} />
       </div>
-      <Check label="Only moments that were missed" value={onlyMissed} onChange={setOnlyMissed} />
+      <Check label="Only moments that were missed" value={onlyMissed} onChange={changed(setOnlyMissed)} />
       {preview.data ? <Moments answer={preview.data} /> : null}
       {preview.error ? <Failure error={preview.error} /> : null}
       {start.error ? <Failure error={start.error} /> : null}

@@ -15,7 +15,7 @@ const DAYS = 7;
 export function Calendar({ schedules }: { schedules: Schemas["ScheduleView"][] }) {
   const zone = useZone();
   const active = schedules.filter(({ state }) => state === "active").slice(0, MOST_SCHEDULES);
-  const answers = useQueries({ queries: active.map(({ name }) => nextOf(name, EACH)) });
+  const answers = useQueries({ queries: active.map((schedule) => nextOf(schedule, EACH)) });
   const starts = active.flatMap(({ name, path }, index) =>
     (answers[index]?.data ?? []).map((moment) => ({ schedule: name, path, at: Date.parse(moment) })),
   );
@@ -24,7 +24,7 @@ export function Calendar({ schedules }: { schedules: Schemas["ScheduleView"][] }
     <>
       <h2>Next starts</h2>
       <section className="card" aria-label="Next starts">
-        <p className="muted small">In {zoneName(zone)}, of each schedule the next {EACH}.</p>
+        <p className="muted small">In {zoneName(zone)}: the next {DAYS} days with starts, of each schedule at most {EACH} of them.</p>
         <ol className="calendar">
           {byDay(starts, zone, DAYS).map(({ day, lines }) => (
             <li key={day}>

@@ -1,6 +1,6 @@
 import { queryOptions } from "@tanstack/react-query";
 
-import { api, read } from "../../api/client";
+import { api, read, type Schemas } from "../../api/client";
 
 const MOST = 500;
 
@@ -17,9 +17,9 @@ export const triggersQuery = () =>
     queryFn: async () => (await read(api.GET("/api/triggers", { params: { query: { limit: MOST } } }))).triggers,
   });
 
-/** The next moments of a schedule. */
-export const nextOf = (name: string, count: number) =>
+/** The next moments of a schedule: others when its next one is another, as after each start. */
+export const nextOf = ({ name, next_at }: Pick<Schemas["ScheduleView"], "name" | "next_at">, count: number) =>
   queryOptions({
-    queryKey: ["schedules", name, "next", count],
+    queryKey: ["schedules", name, "next", count, next_at],
     queryFn: async () => (await read(api.GET("/api/schedules/{name}/next", { params: { path: { name }, query: { count } } }))).times,
   });

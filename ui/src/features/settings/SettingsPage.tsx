@@ -50,7 +50,7 @@ export default function SettingsPage() {
           label="Time zone"
           value={zone}
           choices={[
-            { value: "local", label: zoneName("local") },
+            { value: "local", label: `${zoneName("local")} (this browser)` },
             { value: "UTC", label: "UTC" },
           ]}
           onChange={(value) => setZone(value as Zone)}

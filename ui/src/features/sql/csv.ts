@@ -3,6 +3,8 @@ import { printJson } from "../../api/json";
 
 /** A cell that begins so is read as a formula by spreadsheets; a quote before it keeps it text. */
 const FORMULA = /^[=+\-@\t\r]/;
+/** Postgres answers numerics as text; they begin with a minus and are no formulas. */
+const NUMBER = /^-\d+(\.\d+)?(e[+-]?\d+)?$/i;
 
 export function csvOf(columns: string[], rows: unknown[][]): string {
   return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
@@ -15,6 +17,6 @@ export function textOfCell(value: unknown): string {
 
 function cell(value: unknown): string {
   const plain = textOfCell(value);
-  const text = typeof value === "string" && FORMULA.test(plain) && !/^-?\d/.test(plain) ? `'${plain}` : plain;
+  const text = typeof value === "string" && FORMULA.test(plain) && !NUMBER.test(plain) ? `'${plain}` : plain;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

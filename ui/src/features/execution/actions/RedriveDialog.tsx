@@ -13,6 +13,7 @@ import { Loaded } from "../../../design/Loaded";
 import { Modal } from "../../../design/Modal";
 import { versionsOf } from "../../playbooks/queries";
 import { type Execution, type StepRun, stepsOf } from "../queries";
+import { versionChoices } from "./versionChoices";
 
 export function RedriveDialog({ execution, start = "failure", close }: { execution: Execution; start?: string; close: () => void }) {
   const id = execution.execution_id;
@@ -51,10 +52,7 @@ export function RedriveDialog({ execution, start = "failure", close }: { executi
       <SelectField
         label="Version of the playbook"
         value={version}
-        choices={[
-          { value: "", label: "the version it ran" },
-          ...(versions.data ?? []).map((line) => ({ value: String(line.version), label: String(line.version) })),
-        ]}
+        choices={versionChoices(execution.version ?? null, versions.data ?? [])}
         onChange={setVersion}
       />
       <TextField label="Reason" hint="Kept in the history." value={reason} onChange={setReason} />

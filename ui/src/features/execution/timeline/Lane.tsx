@@ -79,7 +79,7 @@ export function Lane({
             <span className="timeline-more">
               {step.loop ? ` · ${step.loop.done}/${step.loop.total}` : ""}
               {step.loop && step.loop.failed > 0 ? ` · ${step.loop.failed} failed` : ""}
-              {(step.attempts ?? 1) > 1 ? ` · attempt ${step.attempts}` : ""}
+              {(step.attempts ?? 1) > 1 ? ` · ${step.attempts} calls` : ""}
             </span>
           </span>
         </span>

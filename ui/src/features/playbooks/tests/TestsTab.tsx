@@ -13,6 +13,7 @@ import { Skeleton } from "../../../design/Skeleton";
 import CodeView from "../../code/CodeView";
 import { type Draft, dropDraft, readDraft } from "../drafts";
 import { Findings } from "../Findings";
+import { useEditedText } from "../useEditedText";
 import { useKeptDraft } from "../useKeptDraft";
 import { CaseResults } from "./CaseResults";
 import { Coverage } from "./Coverage";
@@ -62,16 +63,14 @@ function Tests({
 }) {
   const name = nameOf(playbook.path);
   const navigate = useNavigate({ from: "/playbooks/$" });
-  const [start, setStart] = useState(tests?.text ?? made?.tests ?? FIRST_TESTS);
-  const [typed, setTyped] = useState(start);
+  const { given, typed, setTyped, put } = useEditedText(tests?.text ?? made?.tests ?? FIRST_TESTS);
   const [offered, setOffered] = useState(made !== undefined && tests !== null && !tests.text.includes(casesOf(made.tests)));
   const [code, setCode] = useState<Code>("run");
   const text = draft?.text ?? playbook.content;
   useKeptDraft(name, typed === FIRST_TESTS ? null : { text: typed, version: null });
   const run = useMutation({ mutationFn: () => read(api.POST("/api/catalog/test", { body: { content: text, tests: typed } })) });
   const write = (next: string) => {
-    setStart(next);
-    setTyped(next);
+    put(next);
     setOffered(false);
     run.reset();
   };
@@ -107,8 +106,8 @@ function Tests({
         <section className="stack" aria-label="Test file">
           <CodeView
             label="Text of the tests"
-            identity={`${name} ${start}`}
-            text={start}
+            identity={`${name} ${given.edition}`}
+            text={given.text}
             marks={marks}
             onChange={setTyped}
             onRun={() => run.mutate()}

@@ -219,8 +219,13 @@ def write_once(path: Path, data: bytes) -> bool:
 
 
 def _make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, for its owner alone.
+
+    ``parents`` of ``mkdir`` gives them the mode of the umask.
+    """
     if not folder.is_dir():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        _make_folder(folder.parent)
+        folder.mkdir(exist_ok=True, mode=0o700)
         sync_folder(folder.parent)
 
 

@@ -69,7 +69,8 @@ class FileTaskLogs:
         try:
             return os.open(self._path(execution_id), flags, 0o600)
         except FileNotFoundError:
-            self._root.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (self._root.parent, self._root):
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             return os.open(self._path(execution_id), flags, 0o600)
 
     def _path(self, execution_id: int) -> Path:

@@ -93,13 +93,13 @@ def make_code(deps: ApiDeps, request: Request) -> Answer:
             hint="`noetl ui` asks with a token",
         )
     sessions = _sessions(deps)
-    code = sessions.code(request.principal, frozenset(scopes))
+    code = sessions.code(request.principal, frozenset(scopes), request.user())
     return Answer(200, CodeAnswer(code, scopes, Timestamp(deps.clock() + CODE_SECONDS)), headers=_PRIVATE)
 
 
 def begin(deps: ApiDeps, request: Request) -> Answer:
     session_request = parse.body(request, deps, SessionRequest)
-    made = _sessions(deps).open(session_request.code, request.headers)
+    made = _sessions(deps).open(session_request.code, request.headers, request.user)
     session = made.session
     body = SessionAnswer(made.csrf, list(session.scopes), session.account, Timestamp(session.expires))
     return Answer(200, body, headers={**_PRIVATE, "Set-Cookie": made.header})
@@ -155,7 +155,8 @@ def revoke(deps: ApiDeps, request: Request) -> Answer:
 
 def _session(deps: ApiDeps, request: Request) -> Session | None:
     """Find the session that a request is made in; a request with a token is made in none."""
-    if deps.sessions is None or "authorization" in request.headers:
+    # An empty header counts as none, as where the caller is found.
+    if deps.sessions is None or request.headers.get("authorization"):
         return None
     found = deps.sessions.find(request.headers)
     return None if found is None else found[0]

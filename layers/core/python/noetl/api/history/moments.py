@@ -66,7 +66,7 @@ def get_state(deps: ApiDeps, request: Request) -> Answer:
     program = folded.state.program or info.program
     graph = graph_of(deps.programs(program))
     nodes, edges = graph_views(graph) if program != info.program else ([], [])
-    states = node_states(graph, folded.progress, view.time or info.started_at)
+    states = node_states(graph, folded.progress, view.time)
     taken = [folded.progress.taken.get(one.index, 0) for one in graph.edges]
     fields = {name: getattr(view, name) for name in view.__struct_fields__}
     return Answer(

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
+from noetl.adapters.connection_users import user_of
 from noetl.api.deps import MAX_BODY
 from noetl.api.http.access import LOCAL
 from noetl.api.http.browser_sessions import BrowserSessions
@@ -164,6 +165,7 @@ def _request(scope: Scope, body: bytes, size: int) -> Request:
     headers["content-length"] = str(size) if size else headers.get("content-length", "")
     return Request(
         method=str(scope["method"]).upper(),
+        user=partial(user_of, scope.get("client"), scope.get("server")),
         path=_path(scope["raw_path"]),
         query=_query(scope["query_string"].decode("latin-1")),
         headers=headers,
@@ -230,7 +232,8 @@ def _encode(found: Answer, request: Request) -> _Encoded:
 
     No bytes when the client has them, compressed ones when it accepts them.
     """
-    status, about = found.status, {"Content-Type": found.content_type}
+    # No page takes an answer, whose text is somebody else's, for a script or a page.
+    status, about = found.status, {"Content-Type": found.content_type, "X-Content-Type-Options": "nosniff"}
     body: bytes | Iterable[bytes] | AsyncGenerator[bytes, None]
     if found.events is not None:
         body = found.events

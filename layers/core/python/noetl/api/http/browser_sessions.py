@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,9 +35,9 @@ LIFE_SECONDS = 7 * 24 * 3600.0
 SEEN_SECONDS = 300.0
 """How old the kept moment of a session's last request may be."""
 MOST_CODES = 100
-"""Codes that wait to be traded; a further one makes the oldest useless."""
+"""Codes that wait to be traded; a further one makes the oldest useless, of the account that has most."""
 MOST_SESSIONS = 1000
-"""Sessions that are kept; a further one ends the one that was idle longest."""
+"""Sessions that are kept; a further one ends the one that was idle longest, of the account that has most."""
 CSRF = "x-csrf-token"
 COOKIE = "noetl_session"
 _BITS = 32
@@ -79,6 +80,8 @@ class _Code:
     scopes: frozenset[str]
     until: float
     token: str
+    user: int | None
+    """Who asked for it, of this machine's users; None: that is not known."""
 
 
 class Accounts(Protocol):
@@ -103,22 +106,29 @@ class BrowserSessions:
         self._read_from: tuple[int, int, int] | None = None
         """The file that ``_known`` was read from; another server of this home folder may have replaced it."""
 
-    def code(self, principal: Principal, scopes: frozenset[str]) -> str:
-        """Make a code for a session with those of the principal's scopes."""
+    def code(self, principal: Principal, scopes: frozenset[str], user: int | None = None) -> str:
+        """Make a code for a session with those of the principal's scopes.
+
+        ``user``: of this machine, who asks. The address with the code is an argument of the browser's process, which every user can read.
+        """
         code, now = secrets.token_urlsafe(_BITS), self._clock()
         with self._lock:
             self._codes = {key: one for key, one in self._codes.items() if one.until > now}
             while len(self._codes) >= MOST_CODES:
-                del self._codes[next(iter(self._codes))]
+                crowd = _largest(one.account for one in self._codes.values())
+                del self._codes[next(key for key, one in self._codes.items() if one.account == crowd)]
             self._codes[_digest(code)] = _Code(
-                principal.account, scopes & principal.scopes, now + CODE_SECONDS, principal.token
+                principal.account, scopes & principal.scopes, now + CODE_SECONDS, principal.token, user
             )
         return code
 
-    def open(self, code: str, headers: Mapping[str, str]) -> Opened:
+    def open(
+        self, code: str, headers: Mapping[str, str], user: Callable[[], int | None] = lambda: None
+    ) -> Opened:
         """Trade a code.
 
-        Raises ForbiddenError for one that is unknown, used or over, and for a page of another origin.
+        ``user``: looks up who trades it. Behind a proxy (``public_url``) that is the proxy's user, which says nothing.
+        Raises ForbiddenError for one that is unknown, used or over, one of another user, and for a page of another origin.
         """
         host = self._check_place(headers)
         now = self._clock()
@@ -130,6 +140,12 @@ class BrowserSessions:
                     code="session_code_invalid",
                     hint="`noetl ui` makes another one",
                 )
+        if not self._public.netloc and found.user is not None and (user() not in (None, found.user)):
+            raise ForbiddenError(
+                "another user of this machine asked for the code",
+                code="session_code_invalid",
+                hint="run `noetl ui` as the user whose browser opens its address",
+            )
         cookie, csrf = secrets.token_urlsafe(_BITS), secrets.token_urlsafe(_BITS)
         session = Session(
             secrets.token_hex(8),
@@ -143,7 +159,9 @@ class BrowserSessions:
         )
         with self._changing(now) as known:
             while len(known) >= MOST_SESSIONS:
-                del known[min(known.values(), key=lambda one: one.seen).cookie]
+                crowd = _largest(one.account for one in known.values())
+                own = (one for one in known.values() if one.account == crowd)
+                del known[min(own, key=lambda one: one.seen).cookie]
             known[session.cookie] = session
         return Opened(session, csrf, self._set_cookie(host, cookie, int(LIFE_SECONDS)))
 
@@ -296,6 +314,14 @@ class BrowserSessions:
         except OSError:
             return None
         return about.st_ino, about.st_mtime_ns, about.st_size
+
+
+def _largest(accounts: Iterable[str]) -> str:
+    """Return the account that is there most often.
+
+    It makes room, so that no account crowds others out.
+    """
+    return Counter(accounts).most_common(1)[0][0]
 
 
 def _foreign() -> ForbiddenError:

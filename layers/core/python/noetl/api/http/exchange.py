@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,13 +45,17 @@ def _origin() -> str:
     return secrets.token_hex(8)
 
 
+def _unknown_user() -> None:
+    """Return None: nothing is known of who sends the request."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request, whichever server received it.
 
     ``headers``: by name in lower case. ``base``: what stands before the path at a gateway (its stage). ``params``: parts of the path, as
     they stand in it. ``now_ms``, ``bits``, ``origin`` and ``again``: ids are made from the request, so that doing it again after a lost
-    connection makes the same ones.
+    connection makes the same ones. ``user``: looks up which user of this machine sends it; None: that is not known.
     """
 
     method: str
@@ -67,6 +71,7 @@ class Request:
     bits: int = field(default_factory=_random_bits)
     origin: str = field(default_factory=_origin)
     again: bool = False
+    user: Callable[[], int | None] = _unknown_user
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,12 @@ class Connection(H11Protocol):
         return not self.working and not self.unsent
 
     @property
+    def streaming(self) -> bool:
+        """Whether an answer is coming over time, and the client has taken all that came."""
+        cycle = self.cycle
+        return self.working and cycle.response_started and not self.unsent
+
+    @property
     def unsent(self) -> int:
         """Return the bytes of answers that the client has not taken."""
         return self.transport.get_write_buffer_size()

@@ -97,7 +97,7 @@ class HttpServer:
         peer = connection.peer = peer_of(str(address))
         most = limits.most_of(peer)
         hint = "close connections that are not used, or come back later"
-        if len(self._connections) >= limits.connections and not self._close_idle():
+        if len(self._connections) >= limits.connections and not self._make_room():
             return refused(503, f"all of {limits.connections} connections are being worked on", hint)
         if most < limits.connections and self._peers[peer] >= most:
             return refused(429, f"{peer} has {most} connections already", hint)
@@ -157,13 +157,27 @@ class HttpServer:
             longest.cut()
         return bool(idle)
 
+    def _make_room(self) -> bool:
+        """Close an idle connection, or else the one that has longest been sent what it asked for.
+
+        A stream of events is asked for again by its client, so it goes before an answer that a client is slow to take.
+        """
+        if self._close_idle():
+            return True
+        taking = [one for one in self._connections if one.streaming or one.unsent]
+        if taking:
+            longest = min(taking, key=lambda one: (not one.streaming, one.active))
+            self.left(longest)
+            longest.cut()
+        return bool(taking)
+
     def _on_trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Close an idle connection when no descriptor is left for a new one.
 
         asyncio tries to accept the new one again in a second.
         """
         if "out of system resource" in str(context.get("message")):
-            self._close_idle()
+            self._make_room()
         else:
             loop.default_exception_handler(context)
 

@@ -312,6 +312,8 @@ def _routed(progress: Progress, fact: Fact, at: float) -> None:
 
 
 def _redriven(progress: Progress, fact: Fact, at: float) -> None:
+    # The end of the round before is over; the runs keep their errors.
+    progress.error, progress.error_step, progress.reason = None, "", ""
     began = {str(arrival["step"]): int(arrival["run"]) for arrival in fact.get("arrivals") or ()}
     for step_run in progress.runs.values():
         step_run.replaced = step_run.replaced or step_run.run < began.get(step_run.step, 0)

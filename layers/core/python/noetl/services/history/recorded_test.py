@@ -71,12 +71,11 @@ def make_test(
             hint="make a test of it when it has ended, or when it waits for something outside",
             retryable=True,
         )
-    recording = _Recording(
-        f"execution {execution_id}, {status}", lambda value: read_execution.resolve(value, results)
-    )
+    recording = _Recording(lambda value: read_execution.resolve(value, results))
     for event in history(store, execution_id):
         if not recording.add(event):
             break
+    recording.name = f"execution {execution_id}, {_ENDS.get(recording.end, status)}"
     program = programs(recording.program)
     case = recording.case(program, code=code)
     expect = recording.expectation()
@@ -85,8 +84,12 @@ def make_test(
     document = {"cases": [{**case, "expect": expect}]}
     if len(codec.encode(document)) > PLAYBOOK_BYTES.value:
         raise _too_large(f"its values have more than {PLAYBOOK_BYTES.value} bytes")
-    text = yaml.dump(document, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=110)
-    return RecordedTest(info.path, recording.program, text, recording.notes)
+    return RecordedTest(info.path, recording.program, written(document), recording.notes)
+
+
+def written(document: Any) -> str:
+    """Write a document as YAML 1.2; what is text stays text when it is read."""
+    return yaml.dump(document, Dumper=_Writer, sort_keys=False, allow_unicode=True, width=110)
 
 
 def _too_large(why: str) -> InvalidInputError:
@@ -100,9 +103,9 @@ def _too_large(why: str) -> InvalidInputError:
 class _Recording:
     """What a history says about inputs, outcomes and what came from outside."""
 
-    def __init__(self, name: str, resolve: Callable[[Any], Any]) -> None:
+    def __init__(self, resolve: Callable[[Any], Any]) -> None:
         self.resolve = resolve
-        self.name = name
+        self.name = ""
         self.program, self.started = "", ""
         self.payload: dict[str, Any] = {}
         self.replies: dict[tuple[str, str, int | None], list[dict[str, Any]]] = {}
@@ -393,12 +396,21 @@ class _Writer(yaml.SafeDumper):
         super().increase_indent(flow, False)
 
 
+_NUMBER = re.compile(r"[-+]?(?:0o[0-7]+|(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?)", re.ASCII)
+"""Texts that are numbers in YAML 1.2; PyYAML writes by the rules of 1.1, where ``1e5`` and ``0o7`` are none."""
+_BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")
+"""Line breaks of YAML 1.1, and the mark that some readers drop: kept by double quotes alone."""
+_NO_BLOCK = re.compile(r"[ \t]\n|[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd]")
+
+
 def _text(writer: _Writer, value: str) -> yaml.ScalarNode:
-    style = (
-        "|"
-        if "\n" in value and not re.search(r"[ \t]\n|[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd]", value)
-        else None
-    )
+    style = None
+    if _BREAKS.search(value):
+        style = '"'
+    elif "\n" in value and not _NO_BLOCK.search(value):
+        style = "|"
+    elif _NUMBER.fullmatch(value):
+        style = "'"
     return writer.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

@@ -101,8 +101,16 @@ def find_limit(store: LimitStore, key: str) -> LimitView:
 
 
 def set_limit(store: LimitStore, key: str, request: LimitRequest, principal: str) -> LimitView:
-    """Set a limit. Raises InvalidInputError for an invalid key or limit."""
-    _key(key)
+    """Set a limit.
+
+    Raises InvalidInputError for an invalid key or limit. A limit that a playbook names may have any key; it is listed, and can be removed.
+    """
+    if not _key(key).isprintable():
+        raise InvalidInputError(
+            f"{key[:40]!r} has characters that are not printed",
+            code="invalid_limit",
+            hint="a key that people set has letters, digits, signs and spaces",
+        )
     if request.concurrent is None and request.rate is None:
         hint = "give concurrent (how many at once), or rate (how many every `per` seconds), or both"
         raise InvalidInputError("the limit bounds nothing", code="invalid_limit", hint=hint)

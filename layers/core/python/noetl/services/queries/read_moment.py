@@ -10,6 +10,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.state import Slots
+from noetl.domain.text.timestamps import Timestamp
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.history.differences import MISSING, differences
 from noetl.services.history.moments import FactSeen, Folded, Histories, Moment
@@ -58,7 +59,7 @@ class MomentView(msgspec.Struct, frozen=True):
     at: int
     since: int
     total: int
-    time: float | None
+    time: Timestamp
     fact: FactSeen | None
     status: str
     state: dict[str, Any]
@@ -85,7 +86,7 @@ def read_moment(
     values, left_out = _values(now.slots)
     found = list(islice(_changes(before, now), MOST_CHANGES + 1_000))
     runs = list(now.progress.runs.values())[-MOST_STEPS:]
-    time = now.last.at if now.last else info.started_at
+    time = Timestamp(now.last.at if now.last else info.started_at)
     view = MomentView(
         now.fact,
         before.fact,
