@@ -259,7 +259,7 @@ open: $(RUNNING) ## see the executions of this machine in a browser (builds the 
 
 .PHONY: test-ui
 test-ui: ui $(RUNNING) ## units of the web UI, then the whole of it in Chromium against a real server
-	@cd ui && export PATH="$$PATH:$(CURDIR)/$(BIN)" && npm run test --silent && npm run e2e --silent
+	@cd ui && export PATH="$$PATH:$(CURDIR)/$(BIN)" && npm run test --silent && NOETL_UI_LOOKS=all npm run e2e --silent
 
 .PHONY: clean
 clean: ## remove the environment and what tools leave behind (never data of executions)

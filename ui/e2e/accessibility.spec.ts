@@ -50,13 +50,25 @@ const PAGES: Record<string, (ids: { failed: string; done: string; asking: string
 
 const TAGS = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"];
 
-// Legacy mode makes no page of its own for the report: there are no frames of other origins here.
+interface Look {
+  width: number;
+  colorScheme: "light" | "dark";
+  look: (axe: AxeBuilder) => AxeBuilder;
+}
+
 /** A theme changes colours alone, and a width everything but them; so the second look of each asks for that. */
-const LOOKS = [
+const SPARING: Look[] = [
   { width: 1440, colorScheme: "light", look: (axe: AxeBuilder) => axe.withTags(TAGS) },
   { width: 1440, colorScheme: "dark", look: (axe: AxeBuilder) => axe.withRules(["color-contrast"]) },
   { width: 360, colorScheme: "dark", look: (axe: AxeBuilder) => axe.withTags(TAGS).disableRules(["color-contrast"]) },
-] as const;
+];
+/** All rules in both themes at both widths take three times as long: `make test-ui` does that. */
+const LOOKS =
+  process.env.NOETL_UI_LOOKS === "all"
+    ? [1440, 360].flatMap((width) =>
+        (["light", "dark"] as const).map((colorScheme): Look => ({ width, colorScheme, look: (axe) => axe.withTags(TAGS) })),
+      )
+    : SPARING;
 
 /** Else its half a megabyte would be read by the page at each look. */
 const IS_THERE = "void axe;";
@@ -88,6 +100,7 @@ async function examine(page: Page, name: string): Promise<void> {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await expect(page.locator(".skeleton")).toHaveCount(0);
+    // Legacy mode makes no page of its own for the report: there are no frames of other origins here.
     const { violations } = await look(new AxeBuilder({ page, axeSource: IS_THERE }).setLegacyMode(true).options(VIOLATIONS)).analyze();
     const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 160)).join(" | ")}`);
     expect.soft(found, `${name}, ${width} px, ${colorScheme}`).toEqual([]);
@@ -119,21 +132,22 @@ async function go(page: Page, path: string): Promise<void> {
 
 test("nor in dialogs, in the palette, and where nobody is signed in", async ({ page, server, ui }) => {
   await load(page, `${ui.address}/ui/`);
-  const dialogs: [path: string, button: string][] = [
-    [`executions/${ids.failed}`, "Redrive…"],
-    [`executions/${ids.asking}`, "Change context…"],
-    [`executions/${ids.asking}`, "Cancel…"],
+  const dialogs: [path: string, button: string, first?: string][] = [
+    [`executions/${ids.failed}`, "Redrive…", "From"],
+    [`executions/${ids.asking}`, "Change context…", "Merge patch (JSON)"],
+    [`executions/${ids.asking}`, "Cancel…", "Reason"],
     ["playbooks/sales/orders", "Copy as…"],
     ["playbooks", "New playbook…"],
-    ["schedules", "Backfill demo.hello"],
-    ["limits", "Set a limit…"],
-    ["settings", "Make a token…"],
+    ["schedules", "Backfill demo.hello", "From (this browser's zone)"],
+    ["limits", "Set a limit…", "Key"],
+    ["settings", "Make a token…", "Name"],
   ];
-  for (const [path, button] of dialogs) {
+  for (const [path, button, first] of dialogs) {
     await page.setViewportSize({ width: 1440, height: 900 });
     await go(page, path);
     await page.getByRole("button", { name: button }).click();
     await expect(page.getByRole("dialog")).toBeVisible();
+    if (first) await expect(page.getByRole("dialog").getByLabel(first, { exact: true })).toBeFocused();
     await examine(page, button);
     await page.keyboard.press("Escape");
     await expect(page.getByRole("dialog")).toHaveCount(0);

@@ -42,6 +42,10 @@ test("rounds are counted, listed, and each opens its moment, by keyboard", { tag
   await second.getByRole("link").click();
   await expect(page).toHaveURL(/at=\d+%3A\d+|at=\d+:\d+/);
   await expect(dialog).toHaveCount(0);
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${ui.address}/ui/executions?path=sales/orders`);
+  await expect(page.getByRole("columnheader", { name: "At work" })).toBeVisible();
+  await expect(page.getByRole("row").filter({ hasText: id }).locator(".list-duration")).toHaveText(work);
 });
 
 test("time that a person took is no work", async ({ page, server, ui }) => {

@@ -41,6 +41,10 @@ test("a link of a viewer reads and does not act", async ({ page, server }) => {
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
   await page.goto(`${server.address}/ui/executions/${execution_id}`);
   await expect(page.getByRole("button", { name: "Cancel…" })).toHaveAccessibleDescription("needs the scope execute");
+  await page.keyboard.press("Control+k");
+  await expect(page.getByRole("combobox")).toBeFocused();
+  await page.keyboard.type("cancel");
+  await expect(page.getByText("Nothing is named so.")).toBeVisible();
 });
 
 test("a token is made, shown once and removed, and the diagnostics are saved", async ({ page, server }) => {

@@ -1,7 +1,7 @@
 /** What people do with the UI, against a real server. */
 import { readFile } from "node:fs/promises";
 
-import { GATE, HELLO, ORDERS, REFUND } from "./playbooks";
+import { FAILING, GATE, HELLO, ORDERS, REFUND } from "./playbooks";
 import { startProxy } from "./proxy.mjs";
 import { DIST, expect, test } from "./test";
 import { write } from "./writing";
@@ -78,6 +78,32 @@ test("approve what an execution waits for, from the list of approvals", { tag: "
   expect(result).toEqual({ paid: 4711 });
 });
 
+test("the palette has the actions of the page, and a dialog takes what is typed at once", async ({ page, server, ui }) => {
+  await server.register(GATE);
+  const { execution_id } = await server.run("demo/gate", {}, 1);
+  await page.goto(`${ui.address}/ui/executions/${execution_id}`);
+  await expect(page.getByRole("button", { name: "Cancel…" })).toBeVisible();
+  await page.keyboard.press("Control+k");
+  await expect(page.getByRole("combobox")).toBeFocused();
+  await page.keyboard.type("cancel");
+  await expect(page.getByRole("option")).toHaveText(["Cancel…this execution"]);
+  await page.keyboard.press("Enter");
+  const dialog = page.getByRole("dialog", { name: "Cancel the execution" });
+  await expect(dialog.getByLabel("Reason")).toBeFocused();
+  await page.keyboard.type("not needed");
+  await expect(dialog.getByLabel("Reason")).toHaveValue("not needed");
+  await expect(dialog.getByText("Cancel its children too")).toHaveCount(0);
+  for (const key of ["Tab", "Tab", "Enter"]) await page.keyboard.press(key);
+  await server.until(execution_id, "cancelled");
+  await page.goto(`${ui.address}/ui/playbooks/demo/gate`);
+  await expect(page.getByRole("link", { name: "Run…" })).toBeVisible();
+  await page.keyboard.press("Control+k");
+  await expect(page.getByRole("combobox")).toBeFocused();
+  await page.keyboard.type("run…");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("button", { name: /Run version/ })).toBeVisible();
+});
+
 test("cancel many: the server says first what would happen", async ({ page, server, ui }) => {
   await server.register(GATE);
   const started = await Promise.all([1, 2, 3].map(() => server.run("demo/gate", {}, 1)));
@@ -152,6 +178,23 @@ test("a backfill lists its moments first", async ({ page, server, ui }) => {
   await expect(page.getByText("will be started")).toHaveCount(2);
   await page.getByRole("button", { name: "Start 2" }).click();
   await expect(page.getByText("2 executions were started.")).toBeVisible();
+  await expect(page.getByRole("dialog").getByRole("row").getByRole("link")).toHaveCount(2);
+  await page.getByRole("link", { name: "Executions of demo.hello" }).click();
+  await expect(page).toHaveURL(/principal=demo\.hello/);
+  await expect(page.getByRole("table", { name: "Executions" }).locator("[data-row]")).toHaveCount(2);
+});
+
+test("a question says of which moment of a schedule it is", async ({ page, server, ui }) => {
+  // Home shows the questions that have waited longest: those of other tests would be before this one.
+  await server.ask("POST", "/api/executions/cancel", { filter: { status: "running" }, limit: 1000 });
+  await server.register(REFUND.replace("path: sales/refund", 'path: daily/refund, schedule: { cron: "0 6 * * *", timezone: UTC }'));
+  const range = { from: "2026-01-02T00:00:00Z", to: "2026-01-03T00:00:00Z" };
+  const { moments } = await server.ask<{ moments: { execution_id: string }[] }>("POST", "/api/schedules/daily.refund/backfill", range);
+  await server.until(moments[0]?.execution_id ?? "", "waiting");
+  for (const place of ["approvals", ""]) {
+    await page.goto(`${ui.address}/ui/${place}`);
+    await expect(page.getByText(/daily\.refund of \S/)).toBeVisible();
+  }
 });
 
 test("a viewer reads everything, and actions name the scope that they need", async ({ page, server }) => {
@@ -194,6 +237,24 @@ test("all by keyboard: palette, list, selection, execution", async ({ page, serv
   await page.keyboard.press("g");
   await page.keyboard.press("p");
   await expect(page.getByRole("heading", { name: "Playbooks" })).toBeVisible();
+});
+
+test("arrow keys walk the graph, and a step that never ran says so", async ({ page, server, ui }) => {
+  await server.register(FAILING.replaceAll("sales/orders", "walk/orders"));
+  const { execution_id } = await server.run("walk/orders");
+  await page.goto(`${ui.address}/ui/executions/${execution_id}`);
+  const step = (name: string) => page.locator(".graph-node").filter({ hasText: name });
+  await step("start").focus();
+  for (const [key, name] of [["ArrowDown", "price"], ["ArrowDown", "report"], ["ArrowUp", "price"], ["ArrowDown", "report"]] as const) {
+    await page.keyboard.press(key);
+    await expect(step(name)).toBeFocused();
+  }
+  await page.keyboard.press("Enter");
+  await expect(page.getByText("Step report never ran in this execution.")).toBeVisible();
+  await page.keyboard.press("ArrowUp");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("region", { name: "Step price, run 2" })).toBeVisible();
+  await expect(page.getByText("never ran")).toHaveCount(0);
 });
 
 test("a draft survives a reload, and can be dropped", async ({ page, server, ui }) => {

@@ -27,6 +27,26 @@ workflow:
 """
 
 
+CALLS = """apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: calls, path: demo/calls }
+workload: { elapsed: 0.1, date: Mon, rate: 1 }
+workflow:
+  - step: start
+    tool:
+      kind: noop
+      args:
+        url: http://rates.example
+        status_code: 200
+        elapsed: "{{ workload.elapsed }}"
+        headers: { date: "{{ workload.date }}", x-request-id: "{{ execution_id }}", content-type: text/plain }
+        data: { date: Mon, execution_id: "{{ execution_id }}" }
+    next: report
+  - step: report
+    tool: { kind: noop, args: { rate: "{{ workload.rate }}", key: "rates/{{ execution_id }}" } }
+"""
+
+
 def started(ground, path, **payload):
     execution_id = ground.start(path, payload=payload)
     ground.settle()
@@ -55,6 +75,33 @@ def test_the_first_run_that_differs_is_found_and_what_differs_is_named(ground):
     assert (steps["small"]["b"], steps["large"]["a"]) == (None, None)
     assert steps["report"]["differs"] == ["result"]
     assert [one["path"] for one in found["result"]] == ["result.amount"]
+
+
+def test_what_differs_in_each_call_is_no_place_where_executions_part(ground):
+    ground.register(CALLS)
+    a = started(ground, "demo/calls", elapsed=0.1, date="Mon", rate=1)
+    found = compare(ground, a, started(ground, "demo/calls", elapsed=0.2, date="Tue", rate=1)).json
+    assert found["divergence"] is None
+    assert {one["path"]: one["by_nature"] for one in found["steps"][0]["changes"]} == {
+        "result.elapsed": "the time that the call took",
+        "result.headers.date": "the moment of the answer",
+        "result.headers.x-request-id": "a name that each call has",
+        "result.data.execution_id": "the id of an execution",
+    }
+    assert {one["path"]: one["by_nature"] for one in found["result"]} == {
+        "result.key": "the id of an execution"
+    }
+
+
+def test_what_differs_by_nature_comes_after_what_really_differs(ground):
+    ground.register(CALLS)
+    a = started(ground, "demo/calls", elapsed=0.1, rate=1)
+    found = compare(ground, a, started(ground, "demo/calls", elapsed=0.2, rate=2)).json
+    assert found["steps"][found["divergence"]]["step"] == "report"
+    assert [(one["path"], one["by_nature"]) for one in found["steps"][found["divergence"]]["changes"]] == [
+        ("result.rate", None),
+        ("result.key", "the id of an execution"),
+    ]
 
 
 def test_equal_executions_have_no_divergence(ground):

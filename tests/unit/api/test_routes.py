@@ -932,6 +932,16 @@ def test_versions_graph_and_schema_of_a_playbook(ground):
     assert ground.ask("GET", "/api/catalog/demo/hello/schema").json["schema"] == {"type": "object"}
 
 
+def test_the_schema_of_a_playbook_comes_with_its_workload_as_it_is_written(ground):
+    ground.register(
+        HELLO.replace("{n: 21}", '{n: 21, deep: [{at: "{{ now() }}", path: "a/{{ execution_id }}"}]}')
+    )
+    assert ground.ask("GET", "/api/catalog/demo/hello/schema").json["workload"] == {
+        "n": 21,
+        "deep": [{"at": "{{ now() }}", "path": "a/{{ execution_id }}"}],
+    }
+
+
 def test_a_path_may_end_like_a_route(ground):
     ground.register(HELLO.replace("demo/hello", "demo/graph"))
     assert ground.ask("GET", "/api/catalog/demo/graph").status == 404, "that is the graph of `demo`"

@@ -24,6 +24,8 @@ OF_TIME = re.compile(r"(^|_)(at|since|until|time|times|timestamp|from|after|befo
 NO_TIMES = {
     ("ChangeView", "after"),
     ("ChangeView", "before"),
+    ("ComparedChange", "after"),
+    ("ComparedChange", "before"),
     ("LoopBand", "after"),
     ("MomentAnswer", "at"),
     ("MomentAnswer", "since"),

@@ -79,3 +79,15 @@ def test_a_set_that_is_meant_for_each_item_is_sent_to_the_tool(kinds):
         compile_playbook(head + loop % ("", each), source_name="items.yaml", kinds=kinds)
     assert "the tool's own `set`" in str(refused.value)
     assert not compile_playbook(head + loop % (each, ""), source_name="items.yaml", kinds=kinds).diagnostics
+
+
+@pytest.mark.parametrize("own", ["workload: { outcome: paid }", "workload: { args: paid }"])
+def test_a_name_of_the_workload_is_no_older_spelling(own, kinds):
+    name = "outcome" if "outcome" in own else "args"
+    text = (
+        f"apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: own }}\n{own}\n"
+        f"workflow: [{{ step: start, tool: {{ kind: noop, input: {{ word: '{{{{ {name} }}}}' }} }} }}]\n"
+    )
+    assert compile_playbook(text, kinds=kinds, strict=True).diagnostics == ()
+    with pytest.raises(InvalidPlaybookError, match="older spelling"):
+        compile_playbook(text.replace(own, "workload: {}"), kinds=kinds, strict=True)

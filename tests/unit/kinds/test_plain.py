@@ -103,7 +103,9 @@ def circle() -> dict:
     [
         (float("nan"), "result is nan, which JSON cannot hold"),
         ({"rows": [{"v": float("inf")}]}, "result['rows'][0]['v'] is inf"),
-        ({"a": [{7: 1}]}, "result['a'][0] has the key 7; JSON keys are text, write str(key)"),
+        ({"a": [{(7,): 1}]}, "result['a'][0] has the key (7,); JSON keys are text, write str(key)"),
+        ({float("nan"): 1}, "has the key nan"),
+        ({"a": {1: 2, "1": 3}}, "result['a'] has two keys that are '1' in JSON"),
         (b"x", "result is a bytes, which JSON cannot hold; decode it to text"),
         ([range(3)], "result[0] is a range, which JSON cannot hold; give list(…) of it"),
         (len, "call it"),

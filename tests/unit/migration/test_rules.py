@@ -195,6 +195,18 @@ REFUSED = {
         "      target: { kind: postgres, table: t, mode: overwrite, mapping: { a: b } }\n",
         ("transfer-http", 6, 5, "`mode: overwrite`"),
     ),
+    "rows that are lists": (
+        "  - step: start\n    tool: { kind: duckdb, query: SELECT 1 AS n, as_objects: false }\n",
+        ("row-objects", 6, 49, "never lists"),
+    ),
+    "status codes beside a guard": (
+        "  - step: start\n    tool: { kind: http, url: 'https://a.test', retry: { retry_on_status: [503], when: true } }\n",
+        ("retry-status", 6, 57, "beside a guard"),
+    ),
+    "status codes that are words": (
+        "  - step: start\n    tool: { kind: http, url: 'https://a.test', retry: { retry_on_status: 5xx } }\n",
+        ("retry-status", 6, 57, "not a list"),
+    ),
     "positions that do not fit": (
         "  - step: start\n    tool:\n      kind: postgres\n      params: ['{{ execution_id }}', 2]\n      query: SELECT $1\n",
         ("sql-positions", 8, 7, "does not fit"),
@@ -332,6 +344,33 @@ def test_a_step_whose_canonical_form_is_refused_stays(monkeypatch: pytest.Monkey
     assert "arcs: [{ step: load }]" in made.text
     noted = {one.line: one.text for one in made.notes if one.rule == "canonical-form"}
     assert set(noted) == {22, 26} and "the compiler refuses its canonical form" in noted[22]
+
+
+def test_a_word_of_an_answer_that_no_answer_has_is_refused(tmp_path: Path) -> None:
+    text = HEAD.replace("io/v2", "io/v1") + (
+        "  - step: start\n    type: http\n    url: https://a.test\n    next:\n"
+        "      - { when: \"{{ result.status == 'success' }}\", then: [{ step: end }] }\n  - step: end\n"
+    )
+    made = migrated(tmp_path / "word.yaml", text)
+    assert [(one.rule, one.line, one.column) for one in made.refusals] == [("save-answer", 9, 11)]
+    assert migrated(tmp_path / "word.yaml", text.replace("'success'", "200")).runs
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "credentials: { httpDigestAuth: { name: jar } }",
+        "credentials: { httpBearerAuth: { name: jar } }, auth: cellar",
+        "credentials: { httpBearerAuth: { name: jar }, httpBasicAuth: { name: jar } }",
+        "credentials: { httpBearerAuth: { id: '7' } }",
+        "credentials: { httpBearerAuth: { name: jar } }, genericAuthType: httpBasicAuth",
+        "credentials: { httpBearerAuth: { name: jar } }, authentication: predefinedCredentialType",
+    ],
+)
+def test_credentials_of_a_call_that_name_no_single_one_stay(more: str, tmp_path: Path) -> None:
+    text = HEAD + f"  - step: start\n    tool: {{ kind: http, url: 'https://a.test', {more} }}\n"
+    made = migrated(tmp_path / "stays.yaml", text)
+    assert not made.runs and {problem.line for problem in made.problems} == {6}
 
 
 def test_what_is_behind_an_anchor_is_rewritten_once() -> None:

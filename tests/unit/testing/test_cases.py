@@ -202,6 +202,20 @@ cases:
     assert "add under `tools`:  start: { body: {} }" in ran["no reply"].findings[0].message
 
 
+def test_what_nobody_answered_has_the_line_that_does(play):
+    playbook = """
+workflow:
+  - step: start
+    tool: { kind: wait, approve: true, message: "Go?" }
+"""
+    cases = "cases:\n  - name: asked\n"
+    (found,) = play(playbook, cases)["asked"].findings
+    says, _, line = found.message.partition("\nadd under `happenings`:  ")
+    assert (found.where, says) == ("status", "step start waits for an answer")
+    assert line == "- { when: idle, callback: { step: start, body: { approved: true } } }"
+    assert play(playbook, f"{cases}    happenings:\n      {line}\n").findings("asked") == []
+
+
 def test_parameters_of_a_replaced_call_are_checked(play):
     playbook = FETCH.replace('url: "http://api.test/', 'timeout: "{{ \'soon\' }}", url: "http://api.test/')
     ran = play(

@@ -8,6 +8,7 @@ const KEYS: [string, string][] = [
   ["j, k", "Next and previous row of a list"],
   ["Enter", "Open the row"],
   ["x", "Select the row"],
+  ["arrows", "Connected steps of a graph, and those beside"],
 ];
 
 export default function KeyHelp({ close }: { close: () => void }) {

@@ -1,4 +1,4 @@
-/** Search and commands: pages, playbooks, an execution by its id. */
+/** Search and commands: what the shown page can do, pages, playbooks, an execution by its id. */
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type KeyboardEvent, useId, useState } from "react";
@@ -6,8 +6,12 @@ import { type KeyboardEvent, useId, useState } from "react";
 import { Icon, type IconName } from "../design/Icon";
 import { Modal } from "../design/Modal";
 import { playbookPages } from "../features/playbooks/queries";
+import { useLiveState } from "../api/live/useLive";
+import { allows } from "../api/session";
 import { PAGES } from "./navigation";
+import { pageActions } from "./pageActions";
 import { setTheme } from "./preferences";
+import { useSession } from "./SessionContext";
 
 interface Command {
   title: string;
@@ -47,13 +51,13 @@ export default function Palette({ close }: { close: () => void }) {
         <input
           className="input"
           role="combobox"
-          aria-label="Page, playbook or execution id"
+          aria-label="Action, page, playbook or execution id"
           aria-expanded="true"
           aria-controls={list}
           aria-activedescendant={commands.length > 0 ? `${list}-${chosen}` : undefined}
           autoFocus
           value={text}
-          placeholder="Page, playbook or execution id"
+          placeholder="Action, page, playbook or execution id"
           onChange={(event) => {
             setText(event.target.value);
             setAt(0);
@@ -81,15 +85,28 @@ export default function Palette({ close }: { close: () => void }) {
   );
 }
 
+/** The actions of the shown page that this session may do now. */
+function useActions(): Command[] {
+  const session = useSession();
+  const away = useLiveState() === "off";
+  const { of, actions } = pageActions();
+  return actions
+    .filter(({ scope }) => scope === undefined || (allows(session, scope) && !away))
+    .map(({ title, act }) => ({ title, kind: `this ${of}`, icon: "play", run: act }));
+}
+
 function useCommands(text: string): Command[] {
   const navigate = useNavigate();
   const playbooks = useQuery(playbookPages());
-  const commands: Command[] = PAGES.map((page) => ({
-    title: page.title,
-    kind: "page",
-    icon: page.icon,
-    run: () => void navigate({ to: page.to }),
-  }));
+  const commands: Command[] = useActions();
+  commands.push(
+    ...PAGES.map((page): Command => ({
+      title: page.title,
+      kind: "page",
+      icon: page.icon,
+      run: () => void navigate({ to: page.to }),
+    })),
+  );
   for (const theme of ["light", "dark", "system"] as const) {
     commands.push({ title: `Theme: ${theme}`, kind: "setting", icon: "gear", run: () => setTheme(theme) });
   }

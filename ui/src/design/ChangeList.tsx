@@ -4,7 +4,10 @@ import { printJson } from "../api/json";
 
 const MOST = 200;
 
-export function ChangeList({ label, changes, leftOut = 0 }: { label: string; changes: Schemas["ChangeView"][]; leftOut?: number }) {
+/** `by_nature`: why a place differs between any two executions. */
+type Change = Schemas["ChangeView"] & { by_nature?: string | null };
+
+export function ChangeList({ label, changes, leftOut = 0 }: { label: string; changes: Change[]; leftOut?: number }) {
   return (
     <ul className="changes" tabIndex={0} aria-label={label}>
       {changes.map((change, index) => (
@@ -18,6 +21,7 @@ export function ChangeList({ label, changes, leftOut = 0 }: { label: string; cha
               {change.kind === "removed" ? null : <ins>{shortJson(change.after)}</ins>}
             </span>
           )}
+          {change.by_nature ? <span className="muted">always differs: {change.by_nature}</span> : null}
         </li>
       ))}
       {leftOut > 0 ? <li className="muted">{leftOut} more</li> : null}

@@ -53,7 +53,7 @@ export function TextField({
     <Field {...field}>
       {(wiring) =>
         rows ? (
-          <textarea {...wiring} className="input" rows={rows} value={value} onChange={(event) => onChange(event.target.value)} />
+          <textarea {...wiring} className="input" rows={rows} value={value} placeholder={placeholder} onChange={(event) => onChange(event.target.value)} />
         ) : (
           <input
             {...wiring}

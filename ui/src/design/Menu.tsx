@@ -2,22 +2,16 @@
 import { Button as AriaButton, Menu as AriaMenu, MenuItem, MenuTrigger, Popover, Text } from "react-aria-components";
 
 import { useLiveState } from "../api/live/useLive";
-import { allows, type Scope } from "../api/session";
+import { allows } from "../api/session";
+import type { PageAction } from "../app/pageActions";
 import { useSession } from "../app/SessionContext";
 import { Icon } from "./Icon";
 
-export interface MenuAction {
-  title: string;
-  /** What the session must be allowed, if the action changes something. */
-  scope?: Scope;
-  act: () => void;
-}
-
 /** An action that is not allowed stays in the menu, is disabled and says why. */
-export function Menu({ label, actions }: { label: string; actions: MenuAction[] }) {
+export function Menu({ label, actions }: { label: string; actions: PageAction[] }) {
   const session = useSession();
   const away = useLiveState() === "off";
-  const obstacle = ({ scope }: MenuAction) => {
+  const obstacle = ({ scope }: PageAction) => {
     if (scope === undefined) return undefined;
     if (!allows(session, scope)) return `needs the scope ${scope}`;
     return away ? "the server does not answer" : undefined;

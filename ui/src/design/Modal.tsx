@@ -1,4 +1,4 @@
-/** A dialog over the page: focus stays inside, Escape closes, focus returns. */
+/** A dialog over the page: focus goes to its first field and stays inside, Escape closes, focus returns. */
 import type { ReactNode } from "react";
 import { Dialog, Heading, Modal as AriaModal, ModalOverlay } from "react-aria-components";
 
@@ -16,7 +16,7 @@ export function Modal({
   return (
     <ModalOverlay className="overlay" isOpen isDismissable onOpenChange={(open) => (open ? undefined : close())}>
       <AriaModal className={wide ? "modal modal-wide" : "modal"}>
-        <Dialog className="dialog">
+        <Dialog className="dialog" ref={focusFirstField}>
           <Heading slot="title" level={2}>
             {title}
           </Heading>
@@ -25,4 +25,10 @@ export function Modal({
       </AriaModal>
     </ModalOverlay>
   );
+}
+
+/** React Aria focuses the dialog itself unless something in it has the focus by then; without a field it shall. */
+function focusFirstField(dialog: HTMLElement | null): void {
+  if (!dialog || dialog.contains(document.activeElement)) return;
+  dialog.querySelector<HTMLElement>("input:not([type=checkbox]), select, textarea")?.focus();
 }

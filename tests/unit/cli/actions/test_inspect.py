@@ -49,10 +49,11 @@ def test_status_of_a_failure_has_error_and_hint(noetl, write):
 def test_lists_and_status_tell_time_at_work_and_redrives(noetl, write):
     noetl("run", write("fails.yaml", FAILS))
     assert "redriven" not in noetl("status").out
+    assert "  start to end " in noetl("status").out.splitlines()[1]
     noetl("redrive", "latest")
     assert noetl("status").out.splitlines()[1].endswith(", redriven 1×")
     header = noetl("list").out.splitlines()[0].split("  ")
-    assert [word.strip() for word in header if word][3:5] == ["DURATION", "AT WORK"]
+    assert [word.strip() for word in header if word][3:5] == ["START TO END", "AT WORK"]
     (listed,) = noetl("list", "--json").json
     assert listed["rounds"] == 1 and listed["active_seconds"] >= 0
 

@@ -15,6 +15,7 @@ import { Note } from "../../design/Note";
 import { ExecutionLink } from "../execution/Header";
 import { AnswerForm } from "./AnswerForm";
 import { approvals } from "./queries";
+import { ScheduledFor } from "./ScheduledFor";
 
 export default function ApprovalsPage() {
   const allowed = useScope("execute");
@@ -69,6 +70,9 @@ function List({ pages }: { pages: Schemas["CallbackPage"][] }) {
             <Link to="/playbooks/$" params={{ _splat: callback.path }}>
               {callback.path}
             </Link>
+            <span className="muted small">
+              <ScheduledFor of={callback} />
+            </span>
             <ExecutionLink id={callback.execution_id} />
           </div>
           <AnswerForm executionId={callback.execution_id} callback={callback} />

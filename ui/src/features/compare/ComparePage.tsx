@@ -156,7 +156,7 @@ function Divergence({ found }: { found: Comparison }) {
   if (!first) {
     return (
       <Note tone="good">
-        <p>All step runs are alike: the same statuses, arguments, results and routes.</p>
+        <p>All step runs are alike: the same statuses, arguments, results and routes, apart from what always differs.</p>
       </Note>
     );
   }
@@ -228,11 +228,11 @@ function RunSide({ side }: { side: AlignedRun["a"] }): ReactNode {
 }
 
 function Differs({ run }: { run: AlignedRun }) {
-  if (run.differs.length === 0) return <span className="muted">alike</span>;
+  if (run.differs.length === 0 && run.changes.length === 0) return <span className="muted">alike</span>;
   const errors = [run.a?.error, run.b?.error].filter(Boolean);
   return (
     <div className="wide small">
-      <p>{run.differs.map((part) => wordsOf(run, part)).join("; ")}</p>
+      <p>{run.differs.map((part) => wordsOf(run, part)).join("; ") || "alike"}</p>
       {errors.map((error) => (
         <p key={error}>{error}</p>
       ))}
@@ -241,7 +241,7 @@ function Differs({ run }: { run: AlignedRun }) {
   );
 }
 
-function Values({ title, changes }: { title: string; changes: Schemas["ChangeView"][] }) {
+function Values({ title, changes }: { title: string; changes: Schemas["ComparedChange"][] }) {
   return (
     <section className="card stack" aria-label={title}>
       <h2>{title}</h2>

@@ -18,7 +18,8 @@ export function StepsGraph({
   past?: PastState;
   steps: StepRun[];
   selected?: string;
-  select: (latest: StepRun | undefined) => void;
+  /** `name`: the step that was chosen, which perhaps never ran. */
+  select: (latest: StepRun | undefined, name: string) => void;
 }) {
   const drawn = past && past.nodes.length > 0 ? past : graph;
   const chart = useMemo(() => chartOf(drawn), [drawn]);
@@ -32,7 +33,7 @@ export function StepsGraph({
       const called = chart.nodes.find((node) => node.kind === "playbook" && node.name === name);
       const caller = called && chart.arcs.find(({ kind, target }) => kind === "calls" && target === called.id)?.source;
       const step = caller === undefined ? name : chart.nodes.find(({ id }) => id === caller)?.name;
-      select(states.get(step ?? name)?.latest);
+      select(states.get(step ?? name)?.latest, step ?? name);
     },
     [chart, select, states],
   );

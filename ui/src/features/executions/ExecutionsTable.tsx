@@ -65,7 +65,7 @@ export function ExecutionsTable({
           <span role="columnheader">Execution</span>
           <span role="columnheader">Started</span>
           <span role="columnheader" className="numeric">
-            Duration
+            At work
           </span>
         </div>
       </div>
@@ -116,7 +116,7 @@ function Row({ row, index, selected, toggle }: { row: ExecutionRow; index: numbe
         <Moment at={row.started_at} />
       </span>
       <span role="cell" className="list-duration numeric">
-        {durationText(row.duration_ms)}
+        {durationText((row.active_seconds ?? row.duration_ms / 1000) * 1000)}
       </span>
     </div>
   );

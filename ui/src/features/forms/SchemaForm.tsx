@@ -50,8 +50,8 @@ function SchemaField({
   if (field.kind === "choice" || field.kind === "boolean") {
     const values = field.kind === "boolean" ? [true, false] : field.choices;
     const choices = values.map((value) => ({ value: printJson(value), label: String(value) }));
-    return <SelectField {...shared} choices={[{ value: "", label: "–" }, ...choices]} />;
+    return <SelectField {...shared} choices={[{ value: "", label: field.otherwise || "–" }, ...choices]} />;
   }
-  if (field.kind === "json") return <TextField {...shared} rows={Math.min(12, Math.max(2, text.split("\n").length))} />;
-  return <TextField {...shared} />;
+  if (field.kind === "json") return <TextField {...shared} placeholder={field.otherwise} rows={Math.min(12, Math.max(2, text.split("\n").length))} />;
+  return <TextField {...shared} placeholder={field.otherwise} />;
 }

@@ -27,6 +27,11 @@ test("a field for each property, and for each known value that the schema does n
   expect(fields[1]?.hint).toBe("at least 1");
 });
 
+test("an empty field says which value of the workload counts then", () => {
+  const fields = fieldsOf(SCHEMA, {}, { region: "us", note: "none", deep: { a: 1 } });
+  expect(fields.map(({ otherwise }) => otherwise)).toEqual(["us", "", "none", '{"a":1}', ""]);
+});
+
 test("texts become values of their types; what was left empty stays out", () => {
   const fields = fieldsOf(SCHEMA, { big: 18446744073709551617n });
   const { payload, wrong } = valueOf(fields, { region: '"eu"', count: "3", deep: '{"a": [1]}', strict: "true", big: "18446744073709551618" });

@@ -9,6 +9,8 @@ export interface FormField {
   choices: Json[];
   /** What the field begins with, as text. */
   start: string;
+  /** The value where it is left empty, as text; "" where there is none. */
+  otherwise: string;
 }
 
 interface Schema {
@@ -24,8 +26,8 @@ interface Schema {
   [name: string]: unknown;
 }
 
-/** The fields of an object's schema; `known` are values that a form begins with. */
-export function fieldsOf(schema: unknown, known: { [name: string]: Json } = {}): FormField[] {
+/** The fields of an object's schema; `known` are values that a form begins with, `defaults` those that count where it has none. */
+export function fieldsOf(schema: unknown, known: { [name: string]: Json } = {}, defaults: { [name: string]: Json } = {}): FormField[] {
   const { properties = {}, required = [] } = (schema ?? {}) as Schema;
   const names = [...Object.keys(properties), ...Object.keys(known).filter((name) => !Object.hasOwn(properties, name))];
   return names.map((name) => {
@@ -40,6 +42,7 @@ export function fieldsOf(schema: unknown, known: { [name: string]: Json } = {}):
       hint: hintOf(part),
       choices: part.enum ?? [],
       start: value === undefined ? "" : textOf(kind, value),
+      otherwise: defaults[name] === undefined ? "" : textOf("text", defaults[name]),
     };
   });
 }

@@ -13,6 +13,7 @@ import type { NodeState } from "./overlay";
 import { SelfArc } from "./SelfArc";
 import { StepNode, type StepNodeData } from "./StepNode";
 import { useLayout } from "./useLayout";
+import { useWalk } from "./walk";
 
 const MARGIN_PX = 72;
 /** Boxes of known sizes: without them React Flow draws every node once to measure it. */
@@ -65,6 +66,7 @@ function heightOf(positions: Layout): number {
 
 function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selected, select, positions }: GraphProps & { positions: Layout }) {
   const theme = useTheme();
+  const walk = useWalk(chart, positions);
   const nodes = useMemo(
     () =>
       chart.nodes.map(
@@ -95,6 +97,7 @@ function Drawn({ chart, states = NO_STATES, taken = NONE_TAKEN, reached, selecte
   );
   return (
     <ReactFlow
+      {...walk}
       nodes={nodes}
       edges={edges}
       nodeTypes={NODE_TYPES}

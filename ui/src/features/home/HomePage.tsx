@@ -13,6 +13,7 @@ import { Empty } from "../../design/Empty";
 import { Moment } from "../../design/Moment";
 import { Status } from "../../design/Status";
 import { approvals } from "../approvals/queries";
+import { ScheduledFor } from "../approvals/ScheduledFor";
 import { limitsQuery } from "../limits/queries";
 import { playbookPages } from "../playbooks/queries";
 import { schedulesQuery } from "../schedules/queries";
@@ -152,6 +153,9 @@ function Waiting() {
           <Link to="/executions/$id" params={{ id: callback.execution_id }}>
             {callback.message || `${callback.path}: ${callback.step}`}
           </Link>
+          <span className="small">
+            <ScheduledFor of={callback} />
+          </span>
           <span className="small">
             <Moment at={callback.since} relative />
           </span>

@@ -6,6 +6,7 @@ import { lazy, Suspense, useMemo } from "react";
 
 import { type Schemas } from "../../api/client";
 import { Page } from "../../app/Page";
+import { usePageActions } from "../../app/pageActions";
 import { COPIES } from "../../design/copies";
 import { CopyAs } from "../../design/CopyAs";
 import { Loaded } from "../../design/Loaded";
@@ -31,6 +32,7 @@ export default function PlaybookPage() {
   const { _splat: path = "" } = useParams({ from: "/shell/playbooks/$" });
   const { version } = useSearch({ from: "/shell/playbooks/$" });
   const query = useQuery(playbookText(path, version));
+  useCommands(path);
   return (
     <Page
       title={version === undefined ? path : `${path}@${version}`}
@@ -51,6 +53,18 @@ export default function PlaybookPage() {
       </Loaded>
     </Page>
   );
+}
+
+/** What the palette offers for the playbook. */
+function useCommands(path: string): void {
+  const navigate = useNavigate({ from: "/playbooks/$" });
+  const show = (view: keyof typeof TITLES) => () => void navigate({ search: (before) => ({ ...before, view }) });
+  usePageActions("playbook", [
+    { title: "Run…", scope: "execute", act: show("run") },
+    { title: "Edit", scope: "write", act: show("edit") },
+    { title: "Run the tests…", scope: "write", act: show("tests") },
+    { title: "Executions", act: () => void navigate({ to: "/executions", search: { path } }) },
+  ]);
 }
 
 function Content({ playbook }: { playbook: Playbook }) {

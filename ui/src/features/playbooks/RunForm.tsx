@@ -23,7 +23,7 @@ export function RunForm({ path, version, like }: { path: string; version: number
   if (like !== undefined && input.data === undefined) return <Loaded query={input}>{() => null}</Loaded>;
   return (
     <Loaded query={schema}>
-      {(answer) => <Form path={path} version={version} fields={fieldsOf(answer.schema, knownOf(input.data))} />}
+      {(answer) => <Form path={path} version={version} fields={fieldsOf(answer.schema, knownOf(input.data), knownOf(answer.workload as Json))} />}
     </Loaded>
   );
 }

@@ -1,9 +1,9 @@
 /** Start moments of the past that a schedule missed: the server lists them first. */
 import { useMutation } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 
 import { api, read, type Schemas } from "../../api/client";
-import { notify } from "../../app/notices";
 import { ActionButton, Button } from "../../design/Button";
 import { COPIES } from "../../design/copies";
 import { CopyAs } from "../../design/CopyAs";
@@ -12,6 +12,7 @@ import { Check, TextField } from "../../design/Field";
 import { Modal } from "../../design/Modal";
 import { Moment } from "../../design/Moment";
 import { Table } from "../../design/Table";
+import { ExecutionLink } from "../execution/Header";
 
 const MOST = 200;
 
@@ -29,15 +30,13 @@ export function BackfillDialog({ name, close }: { name: string; close: () => voi
   const preview = useMutation({ mutationFn: () => ask(true) });
   const start = useMutation({
     mutationFn: () => ask(false),
-    onSuccess: (answer) => {
-      notify(`${answer.moments.filter(({ status }) => status === "started").length} executions were started.`);
-      close();
-    },
   });
+  const done = start.data;
   const complete = from !== "" && to !== "";
   const pending = preview.data?.moments.filter(({ status }) => status === "pending").length ?? 0;
   const changed = <Value,>(set: (value: Value) => void) => (value: Value) => {
     preview.reset();
+    start.reset();
     set(value);
   };
   return (
@@ -47,7 +46,7 @@ export function BackfillDialog({ name, close }: { name: string; close: () => voi
         <TextField label="To" type="datetime-local" value={to} onChange={changed(setTo)} />
       </div>
       <Check label="Only moments that were missed" value={onlyMissed} onChange={changed(setOnlyMissed)} />
-      {preview.data ? <Moments answer={preview.data} /> : null}
+      {done ? <Started name={name} answer={done} /> : preview.data ? <Moments answer={preview.data} /> : null}
       {preview.error ? <Failure error={preview.error} /> : null}
       {start.error ? <Failure error={start.error} /> : null}
       <div className="dialog-actions">
@@ -56,11 +55,27 @@ export function BackfillDialog({ name, close }: { name: string; close: () => voi
         <Button disabled={!complete || preview.isPending} onPress={() => preview.mutate()}>
           Show what would start
         </Button>
-        <ActionButton scope="execute" look="main" disabled={pending === 0 || start.isPending} onPress={() => start.mutate()}>
+        <ActionButton scope="execute" look="main" disabled={pending === 0 || start.isPending || done !== undefined} onPress={() => start.mutate()}>
           Start {pending}
         </ActionButton>
       </div>
     </Modal>
+  );
+}
+
+/** What was started, with links: its executions are most often looked at next. */
+function Started({ name, answer }: { name: string; answer: Schemas["Backfill"] }) {
+  const count = answer.moments.filter(({ status }) => status === "started").length;
+  return (
+    <>
+      <p role="status">
+        {count === 1 ? "1 execution was started." : `${count} executions were started.`}{" "}
+        <Link to="/executions" search={{ principal: name }}>
+          Executions of {name}
+        </Link>
+      </p>
+      <Moments answer={answer} />
+    </>
   );
 }
 
@@ -80,6 +95,7 @@ function Moments({ answer }: { answer: Schemas["Backfill"] }) {
         columns={[
           { title: "Moment", cell: (moment) => <Moment at={moment.at} /> },
           { title: "Outcome", cell: (moment) => (moment.status === "pending" ? "will be started" : (moment.error ?? moment.status)) },
+          { title: "Execution", cell: (moment) => (moment.execution_id ? <ExecutionLink id={moment.execution_id} /> : null) },
         ]}
       />
     </div>

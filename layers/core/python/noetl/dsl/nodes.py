@@ -71,3 +71,18 @@ class Seq(msgspec.Struct, frozen=True, tag="seq", tag_field="t"):
 
 
 Node = LiteralNode | Expr | Text | Sql | Map | Seq
+
+
+def as_written(node: Node) -> Any:
+    """Return a value with its templates as the texts that they are."""
+    match node:
+        case LiteralNode(value):
+            return value
+        case Map(entries):
+            return {name: as_written(entry) for name, entry in entries}
+        case Seq(items):
+            return [as_written(item) for item in items]
+        case Expr(source):
+            return f"{{{{ {source} }}}}"
+        case Text(source) | Sql(source):
+            return source

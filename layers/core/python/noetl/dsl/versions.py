@@ -6,7 +6,7 @@ import hashlib
 
 from noetl.dsl.program import PROGRAM_VERSION
 
-_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10, 6: 11, 7: 12, 8: 13}
+_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10, 6: 11, 7: 12, 8: 13, 9: 14}
 """Meaning → version of the compiler. A change of lowering raises the version of the newest meaning: it is part of a program's hash."""
 SEMANTICS = max(_COMPILERS)
 """Meaning of a Program, raised when engine and workers must treat new programs differently from stored ones.
@@ -30,6 +30,8 @@ that begins again in its list is held against it; nothing is added to ``ctx.cost
 8: a ``result`` for a call in a loop is the result of its item; it was that of the whole loop, and the highest index won. A task whose
 input is the result of a step without a tool is refused, and one of ``postgres`` without ``auth`` whose input names a database;
 ``data``, ``success`` and ``max_attempts`` are names in the guards of a ``retry`` alone.
+
+9: code that reads ``data`` of the result of SQL, or compares ``status`` of an HTTP answer with a word, is refused.
 """
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from noetl.services.callbacks.open_callbacks import AwaitedCallback
 from noetl.testing.mocks import matches, shown
 
 TOLERANCE = 0.001
@@ -51,6 +52,7 @@ class ObservedValues:
     events: Sequence[tuple[str, str]] = ()
     problems: Sequence[str] = field(default=())
     """Calls that the case did not provide for, replies without a call, happenings whose moment never came."""
+    unanswered: Sequence[AwaitedCallback] = ()
 
 
 def check(seen: ObservedValues, expect: Mapping[str, Any]) -> list[Finding]:
@@ -76,7 +78,9 @@ def _outcome(seen: ObservedValues, expect: Mapping[str, Any]) -> Iterator[Findin
     if seen.status != wanted:
         error = seen.error or {}
         why = ": ".join(str(error[name]) for name in ("step", "message") if error.get(name))
-        yield Finding("status", wanted, seen.status, why)
+        yield Finding(
+            "status", wanted, seen.status, why or "\n".join(map(_to_answer, seen.unanswered[:MOST]))
+        )
     if "result" in expect and (seen.status == "completed" or wanted == "completed"):
         yield from differences(
             expect["result"], seen.result if seen.status == "completed" else _ABSENT, "result"
@@ -92,6 +96,16 @@ def _outcome(seen: ObservedValues, expect: Mapping[str, Any]) -> Iterator[Findin
             continue
         if inside or name == "details" or got != value:
             yield Finding(f"error.{name}", f"… {value} …" if inside else shown(value), shown(got))
+
+
+def _to_answer(callback: AwaitedCallback) -> str:
+    """Say which line of the case answers a callback."""
+    index = "" if callback.index is None else f", index: {callback.index}"
+    body = "{ approved: true }" if callback.approve else "null"
+    return (
+        f"step {callback.step} waits for an answer\n"
+        f"add under `happenings`:  - {{ when: idle, callback: {{ step: {callback.step}{index}, body: {body} }} }}"
+    )
 
 
 def _has(part: Any, whole: Any) -> bool:

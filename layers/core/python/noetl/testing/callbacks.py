@@ -16,6 +16,7 @@ from noetl.domain.ids import item_command_id
 from noetl.domain.state import decode_state
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.services.callbacks.complete_callback import CallbackDeps, answer
+from noetl.services.callbacks.open_callbacks import AwaitedCallback, awaited
 from noetl.services.orchestrator.engine_deps import EngineDeps
 
 RING = KeyRing.of(["the key of callbacks under test"])
@@ -43,6 +44,14 @@ def answered(wanted: Mapping[str, Any], execution_id: int, deps: EngineDeps, own
     if refused:
         raise NoetlError(f"the callback of {wanted['step']} was taken; it should be refused with {refused}")
     return [] if event is None else [event]
+
+
+def unanswered(execution_id: int, store: ExecutionStore) -> list[AwaitedCallback]:
+    """Return the callbacks that an execution still waits for."""
+    info = store.info(execution_id)
+    if info is None or not info.state or info.ended_at is not None:
+        return []
+    return awaited(store, execution_id, decode_state(info.state))
 
 
 def callback_of(wanted: Mapping[str, Any], execution_id: int, store: ExecutionStore) -> CallbackId:

@@ -27,7 +27,7 @@ from noetl.services.callbacks.callback_keys import callback_key
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.testing.assertions import Finding, ObservedValues, check, differences, path_text
-from noetl.testing.callbacks import BASE, RING
+from noetl.testing.callbacks import BASE, RING, unanswered
 from noetl.testing.coverage import Coverage, Meter
 from noetl.testing.driver import EPOCH, EndlessError, Pick, VirtualClock
 from noetl.testing.memory import MemoryBackend, is_gone
@@ -283,6 +283,7 @@ def seen_of(observed: Observed, problems: Sequence[str]) -> ObservedValues:
         executions=observed.executions,
         events=[(event.event_type, event.entity_id) for event in events],
         problems=problems,
+        unanswered=unanswered(observed.execution_id, observed.driver.deps.store),
     )
 
 

@@ -33,6 +33,7 @@ export function ActionDialog({ execution, asked, close }: { execution: Execution
           title="Cancel the execution"
           says="Running tasks are asked to stop; no new task begins. A cancelled execution can be redriven."
           verb="Cancel the execution"
+          executionId={id}
           family="Cancel its children too"
           risky
           close={close}
@@ -45,6 +46,7 @@ export function ActionDialog({ execution, asked, close }: { execution: Execution
           title="Pause the execution"
           says="No new task begins. Running tasks continue; their results are kept until the execution is resumed."
           verb="Pause"
+          executionId={id}
           family="Pause its children too"
           close={close}
           act={(body) => read(api.POST("/api/executions/{execution_id}/pause", { params, body }))}
@@ -56,6 +58,7 @@ export function ActionDialog({ execution, asked, close }: { execution: Execution
           title="Resume the execution"
           says="Results that were kept are taken, and what waited begins."
           verb="Resume"
+          executionId={id}
           family="Resume its children too"
           close={close}
           act={(body) => read(api.POST("/api/executions/{execution_id}/resume", { params, body }))}

@@ -2,8 +2,9 @@
 import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 
+import { type PageAction, usePageActions } from "../../../app/pageActions";
 import { ActionButton } from "../../../design/Button";
-import { Menu, type MenuAction } from "../../../design/Menu";
+import { Menu } from "../../../design/Menu";
 import type { Execution } from "../queries";
 import { ActionDialog, type Asked } from "./ActionDialog";
 import { type Change, CHANGES } from "./advice";
@@ -22,13 +23,16 @@ export function Actions({ execution }: { execution: Execution }) {
   const next = nextOf(execution);
   const playbook = { to: "/playbooks/$", params: { _splat: execution.path } } as const;
   const changes = (["patch", "pause"] as const).filter((change) => !ended && change !== next && !(change === "pause" && next === "resume"));
-  const seldom: MenuAction[] = [
-    ...changes.map((change): MenuAction => ({ title: CHANGES[change], scope: "execute", act: () => setAsked({ change }) })),
-    ...(ended ? [] : [{ title: "Run again…", act: () => void navigate({ ...playbook, search: { view: "run", like: id } }) }]),
+  const changeOf = (change: Change): PageAction => ({ title: CHANGES[change], scope: "execute", act: () => setAsked({ change }) });
+  const again: PageAction = { title: "Run again…", act: () => void navigate({ ...playbook, search: { view: "run", like: id } }) };
+  const seldom: PageAction[] = [
+    ...changes.map(changeOf),
+    ...(ended ? [] : [again]),
     { title: "Make a test…", act: () => void navigate({ ...playbook, search: { view: "tests", from: id } }) },
     { title: "Compare…", act: () => void navigate({ to: "/compare", search: { a: id } }) },
     { title: "Copy as…", act: () => setAsked({ change: "copy" }) },
   ];
+  usePageActions("execution", [changeOf(next), ended ? again : changeOf("cancel"), ...seldom]);
   return (
     <>
       <ActionButton

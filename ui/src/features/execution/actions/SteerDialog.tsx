@@ -1,5 +1,5 @@
 /** Confirm a cancel, pause or resume: what it does, why it is done, whether children are meant too. */
-import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { notify } from "../../../app/notices";
@@ -7,11 +7,13 @@ import { ActionButton, Button } from "../../../design/Button";
 import { Failure } from "../../../design/Failure";
 import { Check, TextField } from "../../../design/Field";
 import { Modal } from "../../../design/Modal";
+import { childrenOf } from "../queries";
 
 export function SteerDialog({
   title,
   says,
   verb,
+  executionId,
   family,
   risky,
   close,
@@ -20,6 +22,8 @@ export function SteerDialog({
   title: string;
   says: string;
   verb: string;
+  executionId: string;
+  /** What is asked where it has children. */
   family: string;
   risky?: boolean;
   close: () => void;
@@ -27,6 +31,8 @@ export function SteerDialog({
 }) {
   const [reason, setReason] = useState("");
   const [cascade, setCascade] = useState(true);
+  const children = useQuery(childrenOf(executionId));
+  const hasChildren = (children.data?.executions.length ?? 0) > 0;
   const client = useQueryClient();
   const send = useMutation({
     mutationFn: () => act({ reason, cascade }),
@@ -40,7 +46,7 @@ export function SteerDialog({
     <Modal title={title} close={close}>
       <p>{says}</p>
       <TextField label="Reason" hint="Kept in the history." value={reason} onChange={setReason} />
-      <Check label={family} value={cascade} onChange={setCascade} />
+      {hasChildren ? <Check label={family} value={cascade} onChange={setCascade} /> : null}
       {send.error ? <Failure error={send.error} /> : null}
       <div className="dialog-actions">
         <Button onPress={close}>Close</Button>

@@ -1,11 +1,15 @@
 /** What each case found: passed, or where its outcome differs from what it expects. */
 import type { Schemas } from "../../../api/client";
+import { Button } from "../../../design/Button";
+import { copyText } from "../../../design/clipboard";
+import { Icon } from "../../../design/Icon";
 import { Note } from "../../../design/Note";
 import { Status } from "../../../design/Status";
+import { realRunOf } from "./realRun";
 
 type Case = Schemas["TestedCase"];
 
-export function CaseResults({ answer }: { answer: Schemas["TestsAnswer"] }) {
+export function CaseResults({ answer, playbook }: { answer: Schemas["TestsAnswer"]; playbook: string }) {
   const left = answer.total - answer.cases.length;
   return (
     <>
@@ -28,7 +32,7 @@ export function CaseResults({ answer }: { answer: Schemas["TestsAnswer"] }) {
               <Status of={one.passed ? "done" : "failed"} word={one.passed ? "passed" : "failed"} />
             </div>
             {one.findings.map((finding) => (
-              <FindingText key={`${finding.where} ${finding.message}`} finding={finding} />
+              <FindingText key={`${finding.where} ${finding.message}`} finding={finding} playbook={playbook} />
             ))}
             <p className="muted small">
               line {one.line} · {one.status || "not started"} · {one.duration_ms} ms
@@ -41,7 +45,8 @@ export function CaseResults({ answer }: { answer: Schemas["TestsAnswer"] }) {
   );
 }
 
-function FindingText({ finding }: { finding: Case["findings"][number] }) {
+function FindingText({ finding, playbook }: { finding: Case["findings"][number]; playbook: string }) {
+  const { says, command } = realRunOf(finding.message ?? "", playbook);
   return (
     <div className="tests-finding">
       <strong className="mono">{finding.where}</strong>
@@ -53,7 +58,18 @@ function FindingText({ finding }: { finding: Case["findings"][number] }) {
           <dd className="mono">{finding.got}</dd>
         </dl>
       ) : null}
-      {finding.message ? <p className="tests-message">{finding.message}</p> : null}
+      {says ? <p className="tests-message">{says}</p> : null}
+      {command ? (
+        <div className="row">
+          <span>
+            or run it for real, with both files in one folder: <code>{command}</code>
+          </span>
+          <Button look="plain" label="Copy the command" onPress={() => void copyText(command, "the command")}>
+            <Icon name="copy" />
+            Copy
+          </Button>
+        </div>
+      ) : null}
     </div>
   );
 }

@@ -136,7 +136,7 @@ function Tests({
           {run.error && broken.length === 0 ? <Failure error={run.error} /> : null}
           {broken.length > 0 ? <p>The playbook cannot be run; mend it in the editor.</p> : null}
           <Findings findings={[...broken, ...(run.data?.problems ?? [])]} />
-          {run.data && run.data.problems.length === 0 ? <CaseResults answer={run.data} /> : null}
+          {run.data && run.data.problems.length === 0 ? <CaseResults answer={run.data} playbook={playbook.name} /> : null}
           {differs ? (
             <Note tone="idle">
               <p>Code may have another outcome each time it runs. Recorded results can take its place.</p>

@@ -317,11 +317,15 @@ class ResourcePage(msgspec.Struct, frozen=True):
 
 
 class SchemaAnswer(msgspec.Struct, frozen=True):
-    """``schema``: the JSON Schema that a payload is held against."""
+    """What a payload has to fit.
+
+    ``schema``: the JSON Schema that it is held against. ``workload``: what it is laid over, as it is written.
+    """
 
     path: str
     version: int
     schema: dict[str, Any]
+    workload: dict[str, Any] = {}
 
 
 class PlaybookPage(msgspec.Struct, frozen=True):

@@ -76,10 +76,14 @@ class CallbacksAnswer(msgspec.Struct, frozen=True):
 
 
 class ListedCallback(OpenCallbackView, frozen=True):
-    """A callback that waits for an answer, with its execution."""
+    """A callback that waits for an answer, with its execution.
+
+    ``principal``: who started that; the name of a schedule, where one did.
+    """
 
     execution_id: str
     path: str
+    principal: str = ""
 
 
 class CallbackPage(msgspec.Struct, frozen=True):
@@ -170,6 +174,7 @@ def list_open(deps: ApiDeps, request: Request) -> Answer:
             **msgspec.structs.asdict(open_view(one.callback, one.token, one.url)),
             execution_id=str(info.execution_id),
             path=info.path,
+            principal=info.principal,
         )
         for info, one in page.found
     ]

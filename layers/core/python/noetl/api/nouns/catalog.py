@@ -35,6 +35,7 @@ from noetl.domain.sizes.table import SOURCE_NAME
 from noetl.domain.text.timestamps import Timestamp
 from noetl.dsl.editors.drawing import to_mermaid
 from noetl.dsl.editors.graph import graph_of
+from noetl.dsl.nodes import as_written
 from noetl.ports.catalog import CatalogEntry
 from noetl.services.catalog.find_playbook import check_path, find_named, find_playbook
 from noetl.services.catalog.playbook_relations import RelationDeps, Relations, read_relations
@@ -183,8 +184,12 @@ def get_graph(deps: ApiDeps, request: Request) -> Answer:
 def get_schema(deps: ApiDeps, request: Request) -> Answer:
     """What a payload has to fit: the playbook's ``input``, or anything that is a mapping."""
     entry = _entry(deps, request)
-    schema = deps.programs(entry.program).input_schema
-    return Answer(200, SchemaAnswer(entry.path, entry.version, schema or {"type": "object"}))
+    program = deps.programs(entry.program)
+    schema, workload = program.input_schema or {"type": "object"}, as_written(program.workload)
+    return Answer(
+        200,
+        SchemaAnswer(entry.path, entry.version, schema, workload if isinstance(workload, dict) else {}),
+    )
 
 
 def get_relations(deps: ApiDeps, request: Request) -> Answer:

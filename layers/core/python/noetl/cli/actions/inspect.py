@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -82,17 +83,14 @@ def show_list(wanted: ManyFilter, *, limit: int, as_json: bool, at: CommandTarge
         )
         for s in found
     ]
-    out(table(("EXECUTION", "STATUS", "STARTED", "DURATION", "AT WORK", "PLAYBOOK"), rows))
+    out(table(("EXECUTION", "STATUS", "STARTED", "START TO END", "AT WORK", "PLAYBOOK"), rows))
     return errors.DONE
 
 
 def _elapsed_ms(summary: ExecutionSummary) -> float:
     """Return the time from start to end; until now while it is not over."""
-    return (
-        summary.duration_ms
-        if summary.ended_at is None
-        else max(0.0, (summary.ended_at - summary.started_at) * 1000)
-    )
+    end = time.time() if summary.ended_at is None else summary.ended_at
+    return max(0.0, (end - summary.started_at) * 1000)
 
 
 def _work(summary: ExecutionSummary) -> str:
@@ -142,7 +140,7 @@ def _print_children(place: Place, execution_id: int, at: CommandTarget) -> None:
     """The newest executions that this one has started."""
     found = place.executions(ManyFilter(parent=str(execution_id)), limit=_CHILDREN + 1)
     for child in found[:_CHILDREN]:
-        spent = duration(child.duration_ms)
+        spent = f"at work {duration(child.active_seconds * 1000)}"
         out(f"  started {child.execution_id}  {child.path or child.name}  {_shown_status(child)}  {spent}")
     if len(found) > _CHILDREN:
         out(f"  … and more: noetl list --filter parent={execution_id}{at.option}")
@@ -151,9 +149,9 @@ def _print_children(place: Place, execution_id: int, at: CommandTarget) -> None:
 def _print_status(view: ExecutionView) -> None:
     summary = view.summary
     out(f"execution {summary.execution_id}  {summary.path or summary.name}")
-    out(
-        f"{summary.status}  started {clock(summary.started_at)}  {duration(_elapsed_ms(summary))}{_work(summary)}"
-    )
+    span = "since then" if summary.ended_at is None else "start to end"
+    elapsed = f"{span} {duration(_elapsed_ms(summary))}{_work(summary)}"
+    out(f"{summary.status}  started {clock(summary.started_at)}  {elapsed}")
     if summary.parent_execution_id:
         out(f"child of {summary.parent_execution_id}")
     if summary.labels:

@@ -9,7 +9,7 @@ from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import clock, duration, out, out_json, out_line, table
 from noetl.domain import codec
 from noetl.services.queries.compare_executions import Comparison, RunSide, SideView
-from noetl.services.queries.read_moment import ChangeView
+from noetl.services.queries.differing_by_nature import ComparedChange
 
 
 def show(a: str, b: str, *, as_json: bool, at: CommandTarget) -> int:
@@ -39,13 +39,17 @@ def _show_side(name: str, side: SideView) -> None:
         out_line(f"   {side.error}")
 
 
-def _show_changes(title: str, changes: list[ChangeView]) -> None:
+def _show_changes(title: str, changes: list[ComparedChange]) -> None:
     if not changes:
         return
     out_line(f"{title}:")
     for change in changes:
         shown = "too large to show" if change.omitted else f"{_text(change.before)} -> {_text(change.after)}"
-        out_line(f"  {change.path} {change.kind}: {shown}")
+        out_line(f"  {change.path} {change.kind}: {shown}{_by_nature(change)}")
+
+
+def _by_nature(change: ComparedChange) -> str:
+    return f" (always differs: {change.by_nature})" if change.by_nature else ""
 
 
 def _text(value: object) -> str:
@@ -67,7 +71,7 @@ def _show_steps(found: Comparison) -> None:
         first = found.steps[found.divergence]
         out_line(f"first divergence: {first.step}, run {first.occurrence}: {', '.join(first.differs)}")
         for change in first.changes:
-            out_line(f"  {change.path}: {_text(change.before)} -> {_text(change.after)}")
+            out_line(f"  {change.path}: {_text(change.before)} -> {_text(change.after)}{_by_nature(change)}")
     rows = [
         (
             "*" if index == found.divergence else "",

@@ -65,10 +65,11 @@ def check_deprecated(lowering: Lowering, root: Mapping) -> None:
     for entry in map(mapping_of, entries):
         _keys(entry, {"sink": _TASK["sink"]}, diagnostics)
         _task(mapping_of(entry.get("tool")) if entry.has("tool") else entry, diagnostics)
+    own = lowering.names.workload | lowering.names.ctx | lowering.names.vars
     for use in lowering.uses:
         if not use.scalar.source.text:
             continue  # the compiler wrote it
-        for name in sorted(use.analysis.names & _NAMES.keys()):
+        for name in sorted(use.analysis.names & _NAMES.keys() - own):
             if name not in use.frame.names:
                 at = use.scalar.locate(name_offset(use.scalar.value, name))
                 _report_spelling(

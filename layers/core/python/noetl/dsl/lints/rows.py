@@ -1,15 +1,17 @@
-"""Code that takes a mapping for a list, or a list for a mapping.
+"""Code that takes a result for one of another shape.
 
-It tests the result of SQL for a list (refused since meaning 4), or reads ``results`` and ``stats`` of a loop's list (since meaning 7).
+It tests the result of SQL for a list (refused since meaning 4), reads ``results`` and ``stats`` of a loop's list (since meaning 7), or
+``data`` of SQL and ``status`` of an HTTP answer, which neither has (since meaning 9).
 Such code takes its other branch without an error, so the playbook would complete with wrong values.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from noetl.dsl.lowering.context import Lowering
-from noetl.dsl.nodes import Expr, LiteralNode, Map, Node
+from noetl.dsl.nodes import Expr, LiteralNode, Map, Node, Pos
 from noetl.dsl.program import Pipeline, Program, Step, Task
 from noetl.dsl.rows_as_list import (
     NO_ROWS,
@@ -19,7 +21,11 @@ from noetl.dsl.rows_as_list import (
     takes_for_summary,
     whole_result,
 )
+from noetl.dsl.shapes_in_code import Reading, data_of_sql, status_words
 from noetl.dsl.work import ResultAction
+
+_RESULTS = re.compile(r"(\w+)\.results?")
+"""The result of a loop by its other names."""
 
 
 def check_rows(lowering: Lowering, program: Program) -> None:
@@ -28,11 +34,14 @@ def check_rows(lowering: Lowering, program: Program) -> None:
         return
     steps = {step.name: task for step in program.steps if (task := _last_task(step)) is not None}
     loops = {step.name for step in program.steps if _is_list(step)} if lowering.semantics > 6 else set()
+    answers = {step.name for step in program.steps if _is_list(step) and _is_answer(_single(step))}
     for step in program.steps:
         if not isinstance(step.body, Pipeline):
             continue
         sources = dict(steps)
         for task in step.body.tasks:
+            if task.kind == "python" and lowering.semantics > 8:
+                _check_envelopes(lowering, step, task, sources, answers)
             if task.kind == "python":
                 _check_code(lowering, step, task, sources)
                 _check_loops(lowering, step, task, loops - {one.label for one in step.body.tasks})
@@ -41,9 +50,7 @@ def check_rows(lowering: Lowering, program: Program) -> None:
 
 def _last_task(step: Step) -> Task | None:
     """Return the task whose result is the step's; None of a loop, whose result is a list."""
-    if step.loop is not None or not isinstance(step.body, Pipeline) or not step.body.tasks:
-        return None
-    return step.body.tasks[-1]
+    return None if step.loop is not None else _single(step)
 
 
 def _is_list(step: Step) -> bool:
@@ -78,6 +85,56 @@ def _check_loops(lowering: Lowering, step: Step, task: Task, loops: set[str]) ->
             node.pos,
             hint=f"write {{{{ {summary} }}}}, or let the code read the list",
         )
+
+
+def _check_envelopes(
+    lowering: Lowering, step: Step, task: Task, sources: dict[str, Task], answers: set[str]
+) -> None:
+    """Report entries of envelopes of other releases.
+
+    ``answers``: loops whose result is a list of HTTP answers.
+    """
+    code, own = _code(task), _entries(task.input).keys() | lowering.names.workload
+    given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
+    rows = {name for name, source in sources.items() if _gives_rows(source)}
+    for one in data_of_sql(code, _only(given, rows), rows - own):
+        lowering.diagnostics.error(
+            "data-of-sql",
+            f"the code reads `data` of the result of {one.source!r}, which has `rows` and no `data`",
+            _place(task, one),
+            hint="leave `data` out: `rows` and `command_0` are entries of the result itself",
+        )
+    calls = answers | {name for name, source in sources.items() if _is_answer(source)}
+    for one in status_words(code, _only(given, calls), calls - own, answers):
+        lowering.diagnostics.error(
+            "unknown-status",
+            f"an HTTP answer of {one.source!r} has no `status`, so no word is equal to it",
+            _place(task, one),
+            hint="compare its `status_code` with a number; a call that failed has no answer",
+        )
+
+
+def _source_of(expression: str) -> str:
+    """Return the step or task whose result an expression is."""
+    found = whole_result(expression)
+    return found[0] if found else _of_loop(expression)
+
+
+def _of_loop(expression: str) -> str:
+    found = _RESULTS.fullmatch(expression.strip())
+    return found[1] if found else ""
+
+
+def _only(given: dict[str, str], sources: set[str]) -> dict[str, str]:
+    return {name: source for name, source in given.items() if source in sources}
+
+
+def _place(task: Task, at: Reading) -> Pos:
+    """Return the place in the playbook of a place in code."""
+    start = task.code_pos
+    if not start.line or not task.code_lines:
+        return start if start.line else task.pos
+    return Pos(start.line + at.line - 1, start.column + at.column - 1)
 
 
 def _results(
@@ -120,6 +177,18 @@ def _gives_rows(task: Task | None) -> bool:
     if task is None or task.kind not in SQL_KINDS or task.part:
         return False
     return not any(name in _entries(task.params) for name in NO_ROWS)
+
+
+def _is_answer(task: Task | None) -> bool:
+    """Return whether the result of a task is a whole HTTP answer."""
+    if task is None or task.kind != "http" or task.form != "canonical" or task.part:
+        return False
+    return not any(name in _entries(task.params) for name in ("stream", "save"))
+
+
+def _single(step: Step) -> Task | None:
+    """Return the last task of a step."""
+    return step.body.tasks[-1] if isinstance(step.body, Pipeline) and step.body.tasks else None
 
 
 def _entries(node: Node | None) -> dict[str, Node]:

@@ -16,13 +16,16 @@ from noetl.migration.rules.document import (
     root_variables,
     telemetry,
 )
-from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages
+from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages, retry_status
 from noetl.migration.rules.reading import (
+    data_of_sql,
     loop_index,
     loop_results,
     loop_summary,
     payload,
+    row_objects,
     rows_list,
+    rows_variable,
     spelling,
     steps_prefix,
 )
@@ -92,6 +95,7 @@ _MODULES = (
     *(
         http_result,
         save_answer,
+        rows_variable,
         api_version,
         root_keys,
         root_variables,
@@ -119,6 +123,7 @@ _MODULES = (
         case_targets,
         retry_list,
         retry_pages,
+        retry_status,
         cursor_loop,
         next_conditions,
         next_payload,
@@ -138,6 +143,7 @@ _MODULES = (
         credential_name,
         assertions,
         duckdb_memory,
+        row_objects,
         connection_pool,
         playbook_call,
         playbook_file,
@@ -155,6 +161,7 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, spelling, canonical_form),
+    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, data_of_sql),
+    *(spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

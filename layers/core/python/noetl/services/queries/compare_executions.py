@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any, Literal
 
@@ -25,8 +25,8 @@ from noetl.services.history.moments import LONG
 from noetl.services.history.progress import Progress, StepRun
 from noetl.services.history.read_history import read_facts
 from noetl.services.history.recover_state import main_lane
+from noetl.services.queries.differing_by_nature import ComparedChange, Essence, compared_changes
 from noetl.services.queries.read_execution import error_of, find, step_view, view_status
-from noetl.services.queries.read_moment import ChangeView, changes
 from noetl.services.results.ending_value import ending_value
 
 MOST_LINES = 2_000
@@ -69,7 +69,7 @@ class RunSide(msgspec.Struct, frozen=True):
 class AlignedRun(msgspec.Struct, frozen=True):
     """The n-th run of a step in both executions.
 
-    ``differs``: the aspects that differ. ``changes``: the first places that differ.
+    ``differs``: the aspects that differ. ``changes``: the first places that differ; those that differ by nature come last.
     """
 
     step: str
@@ -77,7 +77,7 @@ class AlignedRun(msgspec.Struct, frozen=True):
     a: RunSide | None
     b: RunSide | None
     differs: list[Part]
-    changes: list[ChangeView]
+    changes: list[ComparedChange]
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -91,25 +91,26 @@ class Comparison(msgspec.Struct, frozen=True):
     b: SideView
     same_program: bool
     diff: list[str]
-    input: list[ChangeView]
-    context: list[ChangeView]
-    result: list[ChangeView]
+    input: list[ComparedChange]
+    context: list[ComparedChange]
+    result: list[ComparedChange]
     steps: list[AlignedRun]
     steps_left_out: int
     divergence: int | None
 
 
 class _Value(msgspec.Struct):
-    """A value of a run: its digest, and the value itself while it is small."""
+    """A value of a run: the digest of its essence, and the value itself while it is small."""
 
     digest: bytes = b""
     value: Any = MISSING
 
     @staticmethod
-    def of(value: Any) -> _Value:
+    def of(value: Any, own_id: str) -> _Value:
         plain = _comparable(value)
-        text = codec.encode_sorted(plain)
-        return _Value(text, plain) if len(text) <= KEPT_BYTES else _Value(hashlib.sha256(text).digest())
+        text = codec.encode_sorted(Essence(own_id).of(plain))
+        digest = text if len(text) <= KEPT_BYTES else hashlib.sha256(text).digest()
+        return _Value(digest, plain if len(codec.encode(plain)) <= KEPT_BYTES else MISSING)
 
 
 class _Run(msgspec.Struct):
@@ -123,12 +124,17 @@ class _Side(msgspec.Struct):
     progress: Progress = msgspec.field(default_factory=Progress)
     runs: dict[int, _Run] = {}
 
+    @property
+    def own_id(self) -> str:
+        return str(self.info.execution_id)
+
 
 def compare_executions(store: ExecutionStore, catalog: Catalog, a: int, b: int, *, now: float) -> Comparison:
     """Compare two executions by their histories. Raises NotFoundError and UnreadableRowError."""
     one, other = _read(store, find(store, a)), _read(store, find(store, b))
     entries = [catalog.by_program(side.info.program) for side in (one, other)]
     slots = [store.slots(side.info.execution_id) for side in (one, other)]
+    ids = (one.own_id, other.own_id)
     aligned = _aligned(one, other, now)
     first = next((index for index, run in enumerate(aligned) if run.differs), None)
     return Comparison(
@@ -136,8 +142,8 @@ def compare_executions(store: ExecutionStore, catalog: Catalog, a: int, b: int, 
         _side(other.info, entries[1], now),
         one.info.program == other.info.program,
         _text_diff(entries[0], entries[1]),
-        _scoped(slots, "workload"),
-        _scoped(slots, "ctx"),
+        _scoped(slots, "workload", ids),
+        _scoped(slots, "ctx", ids),
         _results(store, one.info, other.info),
         aligned[:MOST_STEPS],
         max(0, len(aligned) - MOST_STEPS),
@@ -165,11 +171,12 @@ def _note(side: _Side, fact: Mapping[str, Any]) -> None:
         return
     run = side.runs.setdefault(number, _Run())
     if name == "step.enter":
-        run.arguments = _Value.of(fact.get("args", {}))
+        run.arguments = _Value.of(fact.get("args", {}), side.own_id)
     elif name in ("call.done", "call.error") and fact.get("stage", "body") == "body":
-        run.result = _Value.of(fact.get("result", fact.get("error")))
+        run.result = _Value.of(fact.get("result", fact.get("error")), side.own_id)
     elif name == "loop.done":
-        run.result = _Value.of(fact.get("value") if fact.get("has_value") else fact.get("results"))
+        value = fact.get("value") if fact.get("has_value") else fact.get("results")
+        run.result = _Value.of(value, side.own_id)
     elif name == "next.evaluated":
         run.next = [str(one.get("step", "")) for one in fact.get("targets") or ()]
 
@@ -225,7 +232,7 @@ def _pair(
     a = one.runs.get(first.run, _Run()) if first else _Run()
     b = other.runs.get(second.run, _Run()) if second else _Run()
     differs: list[Part] = []
-    found: list[ChangeView] = []
+    found: list[ComparedChange] = []
     if first is None or second is None:
         differs.append("presence")
     else:
@@ -237,7 +244,9 @@ def _pair(
         ):
             if left.digest != right.digest:
                 differs.append(part)  # type: ignore[arg-type]
-                found += _named(part, left.value, right.value)
+            elif left.value is MISSING or right.value is MISSING:
+                continue
+            found += compared_changes({part: left.value}, {part: right.value}, (one.own_id, other.own_id))
         if a.next != b.next:
             differs.append("route")
     return AlignedRun(
@@ -245,12 +254,8 @@ def _pair(
         _run_side(first, a, now),
         _run_side(second, b, now),
         differs,
-        found[:MOST_CHANGES_OF_A_RUN],
+        sorted(found, key=lambda change: change.by_nature is not None)[:MOST_CHANGES_OF_A_RUN],
     )
-
-
-def _named(part: str, left: Any, right: Any) -> Iterator[ChangeView]:
-    return islice(changes({part: left}, {part: right}), MOST_CHANGES_OF_A_RUN)
 
 
 def _run_side(run: StepRun | None, noted: _Run, now: float) -> RunSide | None:
@@ -296,16 +301,19 @@ def _text_diff(a: CatalogEntry | None, b: CatalogEntry | None) -> list[str]:
     return list(islice(lines, MOST_LINES))
 
 
-def _scoped(slots: list[Mapping[tuple[str, str], Any]], scope: str) -> list[ChangeView]:
+def _scoped(
+    slots: list[Mapping[tuple[str, str], Any]], scope: str, ids: tuple[str, str]
+) -> list[ComparedChange]:
     a, b = ({name: _comparable(value) for (of, name), value in one.items() if of == scope} for one in slots)
-    return list(islice(changes(a, b), MOST_CHANGES))
+    return list(islice(compared_changes(a, b, ids), MOST_CHANGES))
 
 
-def _results(store: ExecutionStore, a: ExecutionInfo, b: ExecutionInfo) -> list[ChangeView]:
+def _results(store: ExecutionStore, a: ExecutionInfo, b: ExecutionInfo) -> list[ComparedChange]:
     endings = store.endings([a.execution_id, b.execution_id])
     values = []
     for info in (a, b):
         ending = endings.get(info.execution_id)
         done = ending is not None and ending.info.status == "completed"
         values.append({"result": _comparable(ending_value(ending))} if done and ending else {})
-    return list(islice(changes(*values), MOST_CHANGES))
+    ids = (str(a.execution_id), str(b.execution_id))
+    return list(islice(compared_changes(values[0], values[1], ids), MOST_CHANGES))

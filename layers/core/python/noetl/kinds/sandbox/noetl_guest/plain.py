@@ -28,8 +28,8 @@ def plain(value: Any, depth: int = 0) -> Any:
 
     Tuples and sets become lists (sets sorted), dates ISO text, durations seconds, UUIDs, paths and enum
     members their text or value, Decimals numbers when that is exact and text otherwise, dataclasses
-    mappings, numpy values what ``tolist`` returns. Raises NotJsonError for anything else, for NaN, for keys
-    that are not text.
+    mappings, numpy values what ``tolist`` returns. Keys that are numbers, booleans or None become the text that
+    JSON has for them. Raises NotJsonError for anything else, for NaN, for other keys, and for two keys of one text.
     """
     kind = type(value)
     if kind is str or value is None or kind is bool:
@@ -60,16 +60,28 @@ def _number(value: float) -> float:
 
 
 def _mapping(value: Any, depth: int) -> dict[str, Any]:
-    made = {}
+    made: dict[str, Any] = {}
     for key, item in value.items():
-        if not isinstance(key, str):
-            raise NotJsonError(f"has the key {_short(key)}; JSON keys are text, write str(key)")
+        name = str(key) if isinstance(key, str) else _key(key)
+        if name in made:
+            raise NotJsonError(f"has two keys that are {_short(name)} in JSON, where keys are text")
         try:
-            made[str(key)] = plain(item, depth + 1)
+            made[name] = plain(item, depth + 1)
         except NotJsonError as error:
             error.path.append(f"[{_short(key)}]")
             raise
     return made
+
+
+def _key(key: Any) -> str:
+    """Return the text that JSON has for a key."""
+    if key is None or type(key) is bool:
+        return {None: "null", True: "true", False: "false"}[key]
+    if type(key) is int:
+        return str(_integer(key))
+    if type(key) is float and math.isfinite(key):
+        return repr(key)
+    raise NotJsonError(f"has the key {_short(key)}; JSON keys are text, write str(key)")
 
 
 def _sequence(value: Any, depth: int) -> list[Any]:

@@ -16,13 +16,7 @@ _ALONE = re.compile(r"\{\{(.*)\}\}", re.DOTALL)
 
 def apply(page: Page) -> None:
     """Hand the rows to the code."""
-    ends = {
-        name: tasks[-1][1]
-        for step in page.steps()
-        if (name := text_of(step.get("step")))
-        and (tasks := tasks_of(step.get("tool")))
-        and not step.has("loop")
-    }
+    ends = last_tasks(page)
     for step in page.steps():
         sources = dict(ends)
         for label, task in tasks_of(step.get("tool")):
@@ -34,6 +28,17 @@ def apply(page: Page) -> None:
                 if one.key in wanted and isinstance(one.value, Text) and _rows(one.value, sources):
                     rewrite(one.value, rows[str(one.key)])
             sources[label] = task
+
+
+def last_tasks(page: Page) -> dict[str, Map]:
+    """Return the task whose result is that of a step, by the step's name; none of a loop."""
+    return {
+        name: tasks[-1][1]
+        for step in page.steps()
+        if (name := text_of(step.get("step")))
+        and (tasks := tasks_of(step.get("tool")))
+        and not step.has("loop")
+    }
 
 
 def tasks_of(tool: Value | None) -> list[tuple[str, Map]]:
@@ -66,11 +71,16 @@ def _rows(value: Value | None, sources: dict[str, Map]) -> str | None:
     expression = alone(value)
     found = whole_result(expression) if expression else None
     task = sources.get(found[0]) if found else None
-    if found is None or task is None or kind_of(task) not in SQL_KINDS:
-        return None
-    if any(task.has(name) for name in NO_ROWS) or map_of(task.get("output")).has("path"):
+    if found is None or task is None or not gives_rows(task):
         return None
     return f"{{{{ {found[1]} }}}}"
+
+
+def gives_rows(task: Map) -> bool:
+    """Return whether the result of a task is that of SQL, with ``rows``."""
+    if kind_of(task) not in SQL_KINDS or map_of(task.get("output")).has("path"):
+        return False
+    return not any(task.has(name) for name in NO_ROWS)
 
 
 RULE = Rule("rows-list", "Code that wants a list of rows gets `rows` of the result.", apply)

@@ -1,4 +1,4 @@
-"""``params`` of ``postgres`` as a list, for ``$1``, ``$2`` … in the SQL."""
+"""``params`` or ``parameters`` of ``postgres`` as a list, for ``$1``, ``$2`` … in the SQL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WHOLE = re.compile(r"\{\{[^{}]*\}\}\Z")
 def apply(page: Page) -> None:
     """Write each value at its place: a template in SQL is a bound parameter."""
     for tool in page.tools():
-        params = tool.entry("params")
+        params = tool.entry("params") or tool.entry("parameters")
         if kind_of(tool) != "postgres" or params is None or not isinstance(params.value, List):
             continue
         values = [_template(plain(item)) for item in params.value.values()]
@@ -27,7 +27,7 @@ def apply(page: Page) -> None:
         if None in values or used != set(range(1, len(values) + 1)):
             page.refuse(
                 params,
-                "`params` as a list does not fit the statement",
+                f"`{params.key}` as a list does not fit the statement",
                 "write each value in the SQL as a template ({{ … }}), where it is bound",
             )
             continue

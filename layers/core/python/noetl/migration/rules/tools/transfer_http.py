@@ -9,6 +9,8 @@ from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 _READ = frozenset({"kind", "source", "target", "mode", "key"})
+_PIECES = frozenset({"chunk_rows", "chunk_size"})
+"""How many rows are written at once: an answer is read as a whole."""
 _APPENDS = frozenset({"append", "insert"})
 _EVENT = ("case", "retry", "vars", "sink")
 
@@ -38,11 +40,16 @@ def apply(page: Page) -> None:
             )
             continue
         mode = plain(tool.get("mode") or target.get("mode"))
-        others = sorted({str(one.key) for one in tool.entries} - _READ)
+        others = sorted({str(one.key) for one in tool.entries} - _READ - _PIECES)
         if mode not in (None, *_APPENDS) or others:
             what = f"`{others[0]}`" if others else f"`mode: {mode}`"
             page.refuse(entry, f"a transfer from http with {what}", "write the tasks one by one")
             continue
+        for one in tool.entries:
+            if one.key in _PIECES:
+                page.note(
+                    one, f"`{one.key}` is left out: the rows of an answer are written at once", safe=True
+                )
         page.note(entry, "the rows are the body of the answer if that is a list, else its `data`")
         entry.value = _tasks(entry, tool, target, mapping)
         _arcs(step)

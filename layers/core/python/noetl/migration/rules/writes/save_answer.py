@@ -1,6 +1,6 @@
-"""``save`` in generation 1, which reads its task's result by other names.
+"""``save``, ``vars`` and ``next`` of generation 1, which read a result by other names.
 
-``result`` is the whole answer of an HTTP call, ``data`` the result of any task.
+``result`` is the whole answer of an HTTP call; ``data`` in a ``save`` is the result of any task.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from noetl.migration.rule import Rule
 _FIRST = "noetl.io/v1"
 _WRAPPED = re.compile(r"(?<![\w.'\"])(?:result|this)\.data\.data\b")
 _ANSWER = re.compile(r"(?<![\w.'\"])result\.data\b")
+_STATUS = re.compile(r"(?<![\w.'\"])result\.status(?=\s{0,9}(?:[=!<>]=|[<>]|in\b|not in\b)\s{0,9}[\d\[(])")
+"""The status of an answer, where it is compared with numbers."""
+_WORD = re.compile(r"(?<![\w.'\"])result\.status\s{0,9}[=!]=\s{0,9}['\"](?:success|error)['\"]")
+"""A status that is the envelope's or the body's own."""
 _STATEMENTS = (*QUERIES, "statement")
 """Keys whose SQL reads what is written as ``data``."""
 _AROUND_IT = {"status_code": "status", "headers": "headers", "url": "url", "elapsed": "elapsed"}
@@ -48,6 +52,26 @@ def apply(page: Page) -> None:
             sure = any(_AROUND.search(text_of(entry.value) or "") for entry in entries)
             for entry in entries if http else ():
                 _read_answer(page, entry, sure=sure)
+        for entry in _after_call(owner) if http else ():
+            if _WORD.search(text_of(entry.value) or ""):
+                page.refuse(
+                    entry,
+                    "`result.status` of an HTTP call is compared with a word, and an answer has a number",
+                    "write response.status_code == 200, or response.data.status for the body's own",
+                )
+            _read_answer(page, entry, sure=False, around=False)
+
+
+def _after_call(owner: Map) -> list[Entry]:
+    """Return the values of ``vars`` and ``next`` of a step that calls an API once."""
+    if owner.has("loop") or not owner.has("step"):
+        return []
+    return [
+        entry
+        for name in ("vars", "next")
+        if (block := owner.get(name)) is not None
+        for entry in inside(block)
+    ]
 
 
 def _is_taken(page: Page) -> bool:
@@ -69,22 +93,27 @@ def _calls_http(owner: Map) -> bool:
     return (kind_of(tool) if isinstance(tool, Map) else text_of(tool)) == "http"
 
 
-def _read_answer(page: Page, entry: Entry, *, sure: bool) -> None:
-    """Rewrite one text. ``sure``: another one of the same block reads what is around the body."""
+def _read_answer(page: Page, entry: Entry, *, sure: bool, around: bool = True) -> None:
+    """Rewrite one text. ``sure``: another one of the same block reads what is around the body.
+
+    ``around``: it is a ``save``, whose ``this.data`` is the whole answer.
+    """
     value = entry.value
     if not isinstance(value, Text) or not isinstance(value.value, str):
         return
     notes: set[str] = set()
-    text = in_templates(value.value, lambda template: _renamed(template, notes))
+    text = in_templates(value.value, lambda template: _renamed(template, notes, around=around))
     for note in sorted(notes):
         page.note(entry, note, safe=sure and note == _NOTE)
     rewrite(value, text)
 
 
-def _renamed(template: str, notes: set[str]) -> str:
+def _renamed(template: str, notes: set[str], *, around: bool) -> str:
     if _WRAPPED.search(template):
         notes.add("`data.data` of the answer is read as the body, of a body with a key `data` as that key")
     template = _ANSWER.sub("response.data", _WRAPPED.sub("response.data", template))
+    if not around:
+        return _STATUS.sub("response.status_code", template)
     template = _AROUND.sub(lambda found: f"outcome.http.{_AROUND_IT[found[1]]}", template)
     if _WHOLE.search(template):
         notes.add(_NOTE)
@@ -93,6 +122,6 @@ def _renamed(template: str, notes: set[str]) -> str:
 
 RULE = Rule(
     "save-answer",
-    "What is saved is read from the result of the task, of an HTTP call from its answer.",
+    "What is saved or asked is read from the result of the task, of an HTTP call from its answer.",
     apply,
 )

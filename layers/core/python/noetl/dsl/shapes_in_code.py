@@ -1,0 +1,327 @@
+"""Code that reads entries that no result has: ``data`` of SQL, ``status`` of HTTP.
+
+Both are names of envelopes of other releases. ``get`` answers nothing there, so the code goes on without the values.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from noetl.dsl.python_source import parse_python
+
+_OF_SQL = re.compile(r"command_\d+|rows|row_count|columns|affected_rows|results")
+"""Entries of a result of SQL, as code reads them."""
+_COMMAND = re.compile(r"command_\d+")
+_FIRST_LINE = re.compile(r"[^\n]*\n?")
+_DEPTH = 4
+"""Entries below each other that are looked at: of the context, of a result, of a list."""
+_ROUNDS = 3
+Shape = Literal["whole", "item", "data"]
+Known = tuple[Shape, str]
+"""What an expression is of a source: its whole result, an item of it, or what ``data`` of it was meant to be."""
+
+
+class Reading(NamedTuple):
+    """A place of code.
+
+    ``start`` and ``end``: what to leave out there; both 0 where no rewriting is safe.
+    """
+
+    source: str
+    line: int
+    column: int
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class _Code:
+    """The tree of code, with what its names hold.
+
+    ``given``: entries of the input → source; ``named``: sources that ``context`` answers.
+    """
+
+    tree: ast.Module
+    given: Mapping[str, str]
+    named: Collection[str]
+    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    held: dict[str, Known] = field(default_factory=dict)
+    values: dict[str, ast.expr] = field(default_factory=dict)
+    """Names that are assigned once → what is assigned."""
+    uses: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        for node in ast.walk(self.tree):
+            self.parents.update((child, node) for child in ast.iter_child_nodes(node))
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+                self.uses[node.id].append(node)
+        bound = Counter(_bound(self.tree))
+        self.held = {name: ("whole", source) for name, source in self.given.items() if name not in bound}
+        for name in _parameters(self.tree) - self.given.keys() - bound.keys():
+            if name in self.named:
+                self.held[name] = ("whole", name)
+        self._follow(bound)
+
+    def _follow(self, bound: Mapping[str, int]) -> None:
+        """Follow assignments and loops; each round also follows what was assigned further down."""
+        for _ in range(_ROUNDS):
+            items: dict[str, list[Known]] = defaultdict(list)
+            for node in ast.walk(self.tree):
+                if isinstance(node, ast.Assign) and len(node.targets) == 1:
+                    target = node.targets[0]
+                    if isinstance(target, ast.Name) and bound.get(target.id) == 1:
+                        self.values[target.id] = node.value
+                        if (found := self.known(node.value)) is not None:
+                            self.held[target.id] = found
+                elif isinstance(node, ast.For | ast.comprehension):
+                    for name, found in self._items(node):
+                        items[name].append(found)
+            for name, every in items.items():
+                if len(every) == bound.get(name) and len(set(every)) == 1:
+                    self.held[name] = every[0]
+
+    def _items(self, node: ast.For | ast.comprehension) -> Iterator[tuple[str, Known]]:
+        target, over = node.target, node.iter
+        if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "enumerate":
+            over = over.args[0] if over.args else over
+            target = target.elts[-1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else target
+        found = self.known(over)
+        if isinstance(target, ast.Name) and found is not None and found[0] == "whole":
+            yield target.id, ("item", found[1])
+
+    def known(self, node: ast.expr, depth: int = 0) -> Known | None:
+        """Return what an expression is of a source."""
+        node = _without_default(node)
+        if isinstance(node, ast.Name):
+            return self.held.get(node.id)
+        owner, key, default = keyed(node)
+        if owner is None or depth > _DEPTH:
+            return None
+        if isinstance(owner, ast.Name) and owner.id in ("input_data", "context") and isinstance(key, str):
+            if key in self.given:
+                return "whole", self.given[key]
+            return ("whole", key) if owner.id == "context" and key in self.named else None
+        of = self.known(owner, depth + 1)
+        if of is None or of[0] != "whole":
+            return None
+        if key == "data" and is_empty(default):
+            return "data", of[1]
+        return ("item", of[1]) if isinstance(key, int) else None
+
+    def is_choice(self, node: ast.AST) -> bool:
+        """Return whether an expression is one of several that the code tries."""
+        while not isinstance(node, ast.stmt):
+            part, node = node, self.parents[node]
+            if isinstance(node, ast.IfExp) and part is not node.test and not _asks_for_shape(node):
+                return True
+            if (
+                isinstance(node, ast.BoolOp)
+                and isinstance(node.op, ast.Or)
+                and sum(not is_empty(one) for one in node.values) > 1
+            ):
+                return True
+        return False
+
+    def origin(self, node: ast.expr) -> tuple[ast.expr, str]:
+        """Return the expression that a name holds, and that name."""
+        node = _without_default(node)
+        if isinstance(node, ast.Name) and node.id in self.values:
+            return _without_default(self.values[node.id]), node.id
+        return node, ""
+
+
+def data_of_sql(code: str, given: Mapping[str, str], named: Collection[str]) -> list[Reading]:
+    """Return the places where ``data`` of a result of SQL is read, in order.
+
+    What the code tries beside another place is left out.
+    """
+    tree = _tree(code, '"data"', "'data'")
+    if tree is None:
+        return []
+    known = _Code(tree, given, named)
+    found: dict[ast.expr, bool] = {}
+    tested = _tested_for_data(known)
+    for node in ast.walk(tree):
+        owner: ast.expr | None = None
+        key: object = None
+        if isinstance(node, ast.For | ast.comprehension):
+            owner = node.iter
+        elif isinstance(node, ast.expr):
+            owner, key, _ = keyed(node)
+        of = known.known(owner) if owner is not None else None
+        if owner is None or of is None or of[0] != "data" or of[1] in tested:
+            continue
+        place, name = known.origin(owner)
+        if known.is_choice(place) or (isinstance(node, ast.expr) and known.is_choice(node)):
+            continue
+        plain = isinstance(key, str) and _OF_SQL.fullmatch(key) is not None
+        if (
+            plain
+            and not _COMMAND.fullmatch(str(key))
+            and not all(_reads_sql(known, use) for use in known.uses[name])
+        ):
+            continue
+        if plain or not isinstance(node, ast.expr):
+            found[place] = found.get(place, True) and plain
+    return sorted(_reading(code, known, place, plain) for place, plain in found.items())
+
+
+def status_words(
+    code: str, given: Mapping[str, str], named: Collection[str], loops: Collection[str]
+) -> list[Reading]:
+    """Return the places where ``status`` of an HTTP answer is compared with a text.
+
+    ``loops``: sources whose result is a list of answers. Code that reads ``status_code``, too, knows what an answer is.
+    """
+    tree = _tree(code, '"status"', "'status'")
+    if tree is None or '"status_code"' in code or "'status_code'" in code:
+        return []
+    known = _Code(tree, given, named)
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In):
+            continue
+        owner, key, default = keyed(node.left)
+        of = known.known(owner) if owner is not None and key == "status" and is_empty(default) else None
+        if of is None or not _is_words(node.comparators[0]) or known.is_choice(node):
+            continue
+        if isinstance(node.left, ast.Call) and of[0] == ("item" if of[1] in loops else "whole"):
+            found.append(
+                Reading(of[1], node.left.lineno, _column(code, node.left.lineno, node.left.col_offset))
+            )
+    return sorted(found, key=lambda one: (one.line, one.column))
+
+
+def keyed(node: ast.AST) -> tuple[ast.expr | None, object, ast.expr | None]:
+    """Return what ``x.get('key', default)`` and ``x['key']`` read, the key, and the default."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
+        if not node.args or not isinstance(node.args[0], ast.Constant):
+            return None, None, None
+        return node.func.value, node.args[0].value, node.args[1] if len(node.args) > 1 else None
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        return node.value, node.slice.value, None
+    return None, None, None
+
+
+def is_empty(node: ast.expr | None) -> bool:
+    """Return whether a default is empty."""
+    if isinstance(node, ast.Dict):
+        return not node.keys
+    if isinstance(node, ast.List):
+        return not node.elts
+    return node is None or (isinstance(node, ast.Constant) and node.value is None)
+
+
+def _asks_for_shape(node: ast.IfExp) -> bool:
+    """Return whether it is ``… if isinstance(x, dict) else {}``: one value, or nothing."""
+    test, other = node.test, node.orelse
+    asks = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance"
+    return asks and (is_empty(other) or isinstance(other, ast.Constant))
+
+
+def _tested_for_data(known: _Code) -> set[str]:
+    """Return the sources of which code asks whether they have ``data``."""
+    found = set()
+    for node in ast.walk(known.tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            left, of = node.left, known.known(node.comparators[0])
+            if of is not None and isinstance(left, ast.Constant) and left.value == "data":
+                found.add(of[1])
+    return found
+
+
+def _tree(code: str, *words: str) -> ast.Module | None:
+    if not any(word in code for word in words):
+        return None
+    try:
+        return parse_python(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _without_default(node: ast.expr) -> ast.expr:
+    """Return ``x`` of ``(x or {})``."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and all(map(is_empty, node.values[1:])):
+        return node.values[0]
+    return node
+
+
+def _bound(tree: ast.Module) -> Iterator[str]:
+    """Yield each name that code assigns or defines, without parameters of ``main``."""
+    given = {id(one) for main in _mains(tree) for one in ast.walk(main.args) if isinstance(one, ast.arg)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.arg) and id(node) not in given:
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.split(".")[0]
+
+
+def _mains(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    found = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [node for node in found if node.name == "main"]
+
+
+def _parameters(tree: ast.Module) -> set[str]:
+    return {
+        one.arg
+        for main in _mains(tree)
+        for one in (*main.args.posonlyargs, *main.args.args, *main.args.kwonlyargs)
+    }
+
+
+def _reads_sql(known: _Code, use: ast.Name) -> bool:
+    """Return whether a use of a name reads an entry of a result of SQL, or asks for a mapping."""
+    parent = known.parents[use]
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "isinstance":
+        return True
+    reading = known.parents[parent] if isinstance(parent, ast.Attribute) else parent
+    owner, key, _ = keyed(reading)
+    return owner is use and isinstance(key, str) and _OF_SQL.fullmatch(key) is not None
+
+
+def _is_words(node: ast.expr) -> bool:
+    parts = node.elts if isinstance(node, ast.Tuple | ast.List | ast.Set) else [node]
+    return bool(parts) and all(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in parts)
+
+
+def _reading(code: str, known: _Code, place: ast.expr, plain: bool) -> Reading:
+    owner, _, _ = keyed(place)
+    found = known.known(place)
+    assert owner is not None and found is not None and place.end_lineno and place.end_col_offset is not None
+    line, column = place.lineno, _column(code, place.lineno, place.col_offset)
+    end = _offset(code, place.end_lineno, place.end_col_offset)
+    if isinstance(place, ast.Subscript):
+        within = _offset(code, place.slice.lineno, place.slice.col_offset)
+        start = code.rindex("[", 0, within)
+        plain = plain and not code[start + 1 : within].strip()
+    else:
+        assert isinstance(place, ast.Call) and place.func.end_lineno and place.func.end_col_offset is not None
+        start = _offset(code, place.func.end_lineno, place.func.end_col_offset) - len(".get")
+        plain = plain and code[start : start + len(".get")] == ".get"
+    return Reading(found[1], line, column, *((start, end) if plain else (0, 0)))
+
+
+def _starts(code: str) -> list[int]:
+    ends = [found.end() for found in _FIRST_LINE.finditer(code)]
+    return [0, *ends]
+
+
+def _offset(code: str, line: int, column: int) -> int:
+    """Return the place in ``code`` of a line and a column in bytes."""
+    starts = _starts(code)
+    start = starts[line - 1]
+    return start + len(code[start:].encode()[:column].decode())
+
+
+def _column(code: str, line: int, column: int) -> int:
+    """Return the column in characters, from 1."""
+    return _offset(code, line, column) - _starts(code)[line - 1] + 1

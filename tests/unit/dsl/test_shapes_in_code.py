@@ -1,0 +1,89 @@
+"""Code that reads entries of other releases' envelopes, and code that only looks like it."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.dsl.shapes_in_code import data_of_sql, status_words
+
+GIVEN = {"found": "load", "answers": "each"}
+NAMED = {"load"}
+
+
+@pytest.mark.parametrize(
+    ("code", "left"),
+    [
+        (
+            "context.get('load', {}).get('data', {}).get('command_0')",
+            "context.get('load', {}).get('command_0')",
+        ),
+        ("found['data'] [ 'rows' ]", "found [ 'rows' ]"),
+        ("input_data['found'].get('data', {}).get('rows', [])", "input_data['found'].get('rows', [])"),
+        ("'é', found.get('data', {}).get('row_count')", "'é', found.get('row_count')"),
+        ("data = found.get('data', {})\nrows = data['rows']", "data = found\nrows = data['rows']"),
+        ("other = found\n'\f', other.get('data')['columns']", "other = found\n'\f', other['columns']"),
+        (
+            "def main(load):\n  return load.get('data', {}).get('rows')",
+            "def main(load):\n  return load.get('rows')",
+        ),
+        (
+            "data = found.get('data')\nn = data.get('rows') if isinstance(data, dict) else 0",
+            "data = found\nn = data.get('rows') if isinstance(data, dict) else 0",
+        ),
+        ("found \\\n  .get('data', {}).get('rows')", "found \\\n  .get('rows')"),
+    ],
+)
+def test_data_of_sql_is_left_out_where_an_entry_is_read_in_it(code: str, left: str) -> None:
+    (one,) = data_of_sql(code, GIVEN, NAMED)
+    assert one.source == "load" and code[: one.start] + code[one.end :] == left
+    assert not data_of_sql(left, GIVEN, NAMED)
+
+
+@pytest.mark.parametrize(
+    "code", ["for row in found.get('data', []): pass", "found. get('data', {}).get('rows')"]
+)
+def test_what_no_text_can_be_left_out_of_is_found_all_the_same(code: str) -> None:
+    (one,) = data_of_sql(code, GIVEN, NAMED)
+    assert (one.line, one.start, one.end) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "found.get('rows') or found.get('data', {}).get('rows')",
+        "found['data']['rows'] if 'data' in found else found['rows']",
+        "found.get('data', found)['rows']",
+        "if 'data' in found:\n  rows = found['data']['rows']",
+        "found.get('data', {}).get('shelf')",
+        "data = found.get('data') or found\nrows = data['rows']",
+        "data = found.get('data', {})\nrows = data.get('rows') or list(data)",
+        "found = {'data': {'rows': []}}\nrows = found.get('data', {}).get('rows')",
+        "def read(found): return found.get('data', {}).get('rows')",
+        "other.get('data', {}).get('rows')",
+        "context.get('more', {}).get('data', {}).get('rows')",
+        "found.get('data', {}).get(",
+        "found" + "['data']" * 300,
+    ],
+)
+def test_data_that_the_code_may_find_is_none_of_it(code: str) -> None:
+    assert data_of_sql(code, GIVEN, NAMED) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("[one for one in answers if one.get('status') == 'success']", 1),
+        ("for place, one in enumerate(answers):\n  print(place, one.get('status', None) != 'error')", 1),
+        ("answers[0].get('status') in ('ok', 'success')", 1),
+        ("found.get('status') == 'success'", 1),
+        ("answers.get('status') == 'success'", 0),
+        ("found.get('status', 'success') == 'success'", 0),
+        ("found.get('status') == 200", 0),
+        ("found.get('status') == 'success' or found.get('body')", 0),
+        ("found.get('status') == 'success' and found.get('status_code') == 200", 0),
+        ("for one in other:\n  print(one.get('status') == 'success')", 0),
+        ("for one in answers: pass\nfor one in other:\n  print(one.get('status') == 'success')", 0),
+    ],
+)
+def test_a_status_is_compared_with_a_word(code: str, count: int) -> None:
+    assert len(status_words(code, GIVEN, NAMED, {"each"})) == count
