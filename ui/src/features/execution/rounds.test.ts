@@ -19,6 +19,8 @@ test("a redrive says from where, by whom, why, and after how long", () => {
 
 test("the time from start to end runs on while there is no end", () => {
   const started_at = "2026-11-29T00:00:00Z";
-  expect(elapsedMs({ started_at, ended_at: "2026-11-29T00:01:00Z" }, 0)).toBe(60_000);
-  expect(elapsedMs({ started_at, ended_at: null }, Date.parse("2026-11-29T00:00:30Z"))).toBe(30_000);
+  expect(elapsedMs({ started_at, ended_at: "2026-11-29T00:01:00Z", duration_ms: 5 }, 0)).toBe(60_000);
+  expect(elapsedMs({ started_at, ended_at: null, duration_ms: 0 }, Date.parse("2026-11-29T00:00:30Z"))).toBe(30_000);
+  const cut = { started_at: "2026-11-29T00:00:00.000900Z", ended_at: "2026-11-29T00:00:00.093600Z", duration_ms: 93 };
+  expect(elapsedMs({ ...cut, duration_ms: 94 }, 0), "no less than the time at work").toBe(94);
 });

@@ -33,9 +33,15 @@ export function roundsOf(events: HistoryEvent[]): Round[] {
   });
 }
 
-/** Milliseconds from the start of an execution to its end, or to now. */
-export function elapsedMs({ started_at, ended_at }: { started_at: string; ended_at: string | null }, now: number): number {
-  return Math.max(0, (ended_at === null ? now : toMillis(ended_at)) - toMillis(started_at));
+interface Span {
+  started_at: string;
+  ended_at: string | null;
+  duration_ms: number;
+}
+
+/** Milliseconds from the start of an execution to its end, or to now. Both moments are cut to milliseconds: it is no less than the time at work. */
+export function elapsedMs({ started_at, ended_at, duration_ms }: Span, now: number): number {
+  return Math.max(duration_ms, (ended_at === null ? now : toMillis(ended_at)) - toMillis(started_at));
 }
 
 /** Names that a cell has room for. */

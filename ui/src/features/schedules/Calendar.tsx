@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 
 import type { Schemas } from "../../api/client";
 import { useZone } from "../../app/preferences";
+import { Skeleton } from "../../design/Skeleton";
 import { zoneName } from "../../design/time";
 import { byDay, type Line } from "./byDay";
 import { nextOf } from "./queries";
@@ -19,12 +20,14 @@ export function Calendar({ schedules }: { schedules: Schemas["ScheduleView"][] }
   const starts = active.flatMap(({ name, path }, index) =>
     (answers[index]?.data ?? []).map((moment) => ({ schedule: name, path, at: Date.parse(moment) })),
   );
-  if (starts.length === 0) return null;
+  const pending = answers.some(({ isPending }) => isPending);
+  if (starts.length === 0 && !pending) return null;
   return (
     <>
       <h2>Next starts</h2>
       <section className="card" aria-label="Next starts">
         <p className="muted small">In {zoneName(zone)}: the next {DAYS} days with starts, of each schedule at most {EACH} of them.</p>
+        {starts.length === 0 ? <Skeleton lines={DAYS} /> : null}
         <ol className="calendar">
           {byDay(starts, zone, DAYS).map(({ day, lines }) => (
             <li key={day}>
