@@ -1,4 +1,6 @@
 /** Answers that come late, and texts that are put back: what a person sees and typed last is what counts. */
+import type { Page } from "@playwright/test";
+
 import { COUNTER, GATE, HELLO } from "./playbooks";
 import { startProxy } from "./proxy.mjs";
 import { DIST, expect, test } from "./test";
@@ -37,12 +39,7 @@ test("to begin tests again puts the first ones into the editor", async ({ page, 
 
 test("what is typed while a format is under way stays", async ({ page, server, ui }) => {
   await server.register(OF_RACES);
-  let answer = () => {};
-  const held = new Promise<void>((resolve) => (answer = resolve));
-  await page.route("**/api/catalog/format", async (route) => {
-    await held;
-    await route.continue();
-  });
+  const answer = await hold(page, "**/api/catalog/format");
   await page.goto(`${ui.address}/ui/playbooks/races/hello?view=edit`);
   const text = page.locator(".code-frame").getByRole("textbox");
   await text.press("Control+End");
@@ -59,12 +56,7 @@ test("what is typed while a format is under way stays", async ({ page, server, u
 
 test("what is typed while a text is being registered stays, as a draft of the new version", async ({ page, server, ui }) => {
   await server.register(OF_RACES);
-  let answer = () => {};
-  const held = new Promise<void>((resolve) => (answer = resolve));
-  await page.route("**/api/catalog/register", async (route) => {
-    await held;
-    await route.continue();
-  });
+  const answer = await hold(page, "**/api/catalog/register");
   await page.goto(`${ui.address}/ui/playbooks/races/hello?view=edit`);
   const text = page.locator(".code-frame").getByRole("textbox");
   await text.press("Control+End");
@@ -167,3 +159,14 @@ workflow:
   await expect(panel).toBeVisible();
   await expect(panel.getByRole("group", { name: "result of start" })).toHaveCount(0);
 });
+
+/** Hold requests back until what this gives is called. */
+async function hold(page: Page, url: string): Promise<() => void> {
+  let release = () => {};
+  const held = new Promise<void>((resolve) => (release = resolve));
+  await page.route(url, async (route) => {
+    await held;
+    await route.continue();
+  });
+  return release;
+}

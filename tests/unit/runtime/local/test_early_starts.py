@@ -26,7 +26,7 @@ class Ground:
     def __init__(self, threads: int = 2, fails: BaseException | None = None) -> None:
         self.submitted: list[Command] = []
         self.over: set[int] = set()
-        self.elsewhere: set[str] = set()
+        self.offered: set[str] = set()
         pools = {
             "python": Pool("python", threads, lambda command: None, places=4),
             "io": Pool("io", threads, lambda command: None),
@@ -39,7 +39,7 @@ class Ground:
             pools[one.pool]._turns.add(one, one.execution_id, 0, 0.0)
 
         self.starts = EarlyStarts(
-            pools.get, self.elsewhere.__contains__, lambda execution, run: execution in self.over, submit
+            pools.get, self.offered.__contains__, lambda execution, run: execution in self.over, submit
         )
         self.pools = pools
 
@@ -100,7 +100,7 @@ def test_no_command_of_a_change_with_limits_or_of_what_is_over_or_runs_elsewhere
     ground.starts.begin([change(command(limits=(Limit("k", 1),)), limited=True)])
     ground.over.add(2)
     ground.starts.begin([change(command(2))])
-    ground.elsewhere.add("python")
+    ground.offered.add("python")
     ground.starts.begin([change(command(3))])
     assert not ground.submitted
 

@@ -232,7 +232,7 @@ def _encode(found: Answer, request: Request) -> _Encoded:
 
     No bytes when the client has them, compressed ones when it accepts them.
     """
-    # No page takes an answer, whose text is somebody else's, for a script or a page.
+    # No page takes an answer, whose text the author of a playbook wrote, for a script or a page.
     status, about = found.status, {"Content-Type": found.content_type, "X-Content-Type-Options": "nosniff"}
     body: bytes | Iterable[bytes] | AsyncGenerator[bytes, None]
     if found.events is not None:

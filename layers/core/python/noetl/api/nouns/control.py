@@ -21,7 +21,6 @@ from noetl.api.http.publishing import publish
 from noetl.api.http.route import ONE, Endpoint, Route
 from noetl.domain.events import Event
 from noetl.ports.executions.answers import ExecutionFilter
-from noetl.services.catalog.find_playbook import find_playbook
 from noetl.services.executions import bulk_control, change_execution, redrive_execution
 from noetl.services.executions.bulk_control import BulkDeps, BulkRequest, SteeredMany, Verb
 from noetl.services.executions.change_execution import ChangeRequest
@@ -92,17 +91,9 @@ def _redrive(deps: ApiDeps, execution_id: int, body: RedriveBody, by: ChangeRequ
         by,
         step="" if body.from_ == "failure" else body.from_,
         args=body.args,
-        program=_program(deps, execution_id, body),
+        program=redrive_execution.program_of_version(deps.store, deps.catalog, execution_id, body.version),
         output=body.output,
     )
-
-
-def _program(deps: ApiDeps, execution_id: int, body: RedriveBody) -> str:
-    """Find the program of the version to continue with; empty: the one it had."""
-    if body.version is None:
-        return ""
-    path = read_execution.find(deps.store, execution_id).path
-    return find_playbook(deps.catalog, path, body.version).program
 
 
 def _patch_context(deps: ApiDeps, execution_id: int, body: ContextBody, by: ChangeRequest) -> Event:
@@ -185,7 +176,7 @@ def redrive(deps: ApiDeps, request: Request) -> Answer:
         change_request(deps, request, body.reason),
         step="" if body.from_ == "failure" else body.from_,
         args=body.args,
-        program=_program(deps, execution_id, body),
+        program=redrive_execution.program_of_version(deps.store, deps.catalog, execution_id, body.version),
         output=body.output,
         info=info,
     )

@@ -17,7 +17,8 @@ from noetl.cli.client.protocol import NewExecution
 from noetl.cli.options import CommandTarget
 from noetl.cli.render.output import out, out_json, pretty, table
 from noetl.domain.errors import ConflictError
-from noetl.dsl.program import LiteralNode, Map, Node, Program, Step
+from noetl.dsl.nodes import as_written
+from noetl.dsl.program import Node, Program, Step
 from noetl.services.catalog.playbook_needs import needs_of
 from noetl.services.executions.start_execution import check_payload
 
@@ -106,21 +107,9 @@ def _workload(node: Node, payload: dict[str, Any]) -> dict[str, Any]:
     """
     from noetl.domain.patches.scope_patches import deep_merge
 
-    given = _plain(node)
+    given = as_written(node)
     merged: dict[str, Any] = deep_merge(given if isinstance(given, dict) else {}, payload)
     return merged
-
-
-def _plain(node: Any) -> Any:
-    if isinstance(node, Map):
-        return {str(key): _plain(value) for key, value in node.entries}
-    if isinstance(node, LiteralNode):
-        return node.value
-    items = getattr(node, "items", None)
-    if items is not None and not callable(items):
-        return [_plain(item) for item in items]
-    source = getattr(node, "source", "")
-    return source if "{{" in source or "{%" in source else f"{{{{ {source} }}}}"
 
 
 def _kinds(step: Step) -> list[str]:

@@ -390,7 +390,9 @@ class RunningHere(LocalTransport):
             _change_request(self.runtime.owner, reason),
             step=step,
             args=args,
-            program=self._program_of_version(execution_id, version),
+            program=redrive_execution.program_of_version(
+                self.runtime.store, self.runtime.catalog, execution_id, version
+            ),
             output=output,
         )
         self._steer(event)
@@ -416,20 +418,13 @@ class RunningHere(LocalTransport):
             _change_request(runtime.owner, ""),
             step=step,
             args=args,
-            program=self._program_of_version(execution_id, version),
+            program=redrive_execution.program_of_version(
+                self.runtime.store, self.runtime.catalog, execution_id, version
+            ),
             output=output,
             info=info,
         )
         return preview(runtime.programs(event.program), demand_state(info), event)
-
-    def _program_of_version(self, execution_id: int, version: int | None) -> str:
-        """Return the program of a version of the execution's playbook; empty: the one that it has."""
-        from noetl.services.catalog.find_playbook import find_playbook
-
-        if version is None:
-            return ""
-        path = read_execution.find(self.runtime.store, execution_id).path
-        return find_playbook(self.runtime.catalog, path, version).program
 
     def _steer(self, event: Event) -> None:
         """Wait until an event is applied, or had no effect.

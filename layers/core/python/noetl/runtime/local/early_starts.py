@@ -27,16 +27,16 @@ class EarlyStarts:
     def __init__(
         self,
         pool_of: Callable[[str], Pool | None],
-        elsewhere: Callable[[str], bool],
+        is_offered: Callable[[str], bool],
         revoked: Callable[[int, int], bool],
         submit: Callable[[Command], None],
     ) -> None:
         """Begin nothing yet.
 
-        ``pool_of``: a pool of this process by name. ``elsewhere``: whether other processes run the commands of a pool.
+        ``pool_of``: a pool of this process by name. ``is_offered``: whether other processes run the commands of a pool.
         ``revoked(execution_id, run)``: what this process takes to be over. ``submit``: lets a thread run a command, or raises.
         """
-        self._pool_of, self._elsewhere, self._revoked, self._submit = pool_of, elsewhere, revoked, submit
+        self._pool_of, self._is_offered, self._revoked, self._submit = pool_of, is_offered, revoked, submit
         self._gates: dict[int, IssueGate] = {}
         """By the identity of the command: the store may issue an equal one later, which has no gate."""
 
@@ -79,7 +79,7 @@ class EarlyStarts:
             and pool.free > 0
             and command.delay <= 0
             and not command.remote
-            and not self._elsewhere(command.pool)
+            and not self._is_offered(command.pool)
             and not self._revoked(command.execution_id, command.run)
         )
 

@@ -17,7 +17,9 @@ from noetl.domain.redrive import Address, parse_address, refusal
 from noetl.domain.sizes.gate import check_value
 from noetl.domain.state import TERMINAL, ExecutionState
 from noetl.dsl.program import Program, step_index, ways_of
+from noetl.ports.catalog import Catalog
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
+from noetl.services.catalog.find_playbook import find_playbook
 from noetl.services.executions.change_execution import ChangeRequest, event_id
 from noetl.services.executions.redrive_reach import check_reach
 from noetl.services.history.execution_state import demand_state
@@ -118,6 +120,18 @@ def plan(
         None if output is UNSET else output,
         output is not UNSET,
     )
+
+
+def program_of_version(
+    store: ExecutionStore, catalog: Catalog, execution_id: int, version: int | None
+) -> str:
+    """Find the program of the version to continue with; empty: the one that it had.
+
+    Raises NotFoundError.
+    """
+    if version is None:
+        return ""
+    return find_playbook(catalog, find(store, execution_id).path, version).program
 
 
 def _check_output(address: Address, output: Any) -> None:

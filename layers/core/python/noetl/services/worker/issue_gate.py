@@ -10,7 +10,7 @@ from noetl.domain.errors import InfrastructureError
 class NotIssuedError(InfrastructureError):
     """The store did not take the change that was to issue this command.
 
-    Nothing has been called for it, and nothing may be reported of it. If the engine issues the command after all, it is run anew.
+    Nothing has been called for it, and nothing may be reported of it. If the engine issues the command after all, it is run as another command.
     """
 
     def __init__(self) -> None:
