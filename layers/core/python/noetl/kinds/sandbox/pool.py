@@ -1,4 +1,4 @@
-"""Children between calls, each kept for the execution it has worked for, or for all executions of a program.
+"""Children between calls, each kept for its execution, or for those of a program.
 
 A child ends with its execution, or when no call uses it for long; one that executions share also after many calls. One whose call left
 processes running is not kept; one whose threads fill its folder is ended.
