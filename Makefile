@@ -158,6 +158,13 @@ FORMAT ?= csv
 million: $(READY) ## a loop over a million rows of a bucket: items/s, memory, state (ROWS=… FORMAT=csv|jsonl|parquet|prefix)
 	@$(BIN)/python -m tests.bench.million --s3 --rows $(ROWS) --format $(FORMAT)
 
+LIVES ?= 1000000
+KIND ?= python-shared
+
+.PHONY: lifetime
+lifetime: $(READY) ## a million executions in one process: its memory along the way, and the disk of each (LIVES=… KIND=python-shared|python|http|postgres|tick)
+	@$(BIN)/python -m tests.bench.lifetime --executions $(LIVES) --kind $(KIND)
+
 .PHONY: latency
 latency: $(READY) ## how long a step takes on a deployment on this machine (HOMES="DIR DIR" compares those that are up; JSON=1; PAGE=1 writes the docs)
 	@$(BIN)/python -m tests.bench.latency $(foreach home,$(HOMES),--home $(home)) $(if $(JSON),--json) $(if $(PAGE),--page)
