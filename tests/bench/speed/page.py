@@ -28,6 +28,7 @@ ROWS = (
     *((name, measure, 0) for name, measure in (("chain", "per step"), ("alone", "p50"), ("many", "rate"))),
     *(("door", measure, clients) for clients in (1, 16, 64) for measure in ("rate", "p50", "p99")),
     *((name, "rate", 0) for name in ("parallel", "sequential")),
+    *(("starts", "rate", clients) for clients in (1, 16, 64)),
     ("door-chain", "per step", 1),
     *((f"door-{name}", "rate", 1) for name in ("parallel", "sequential")),
 )
