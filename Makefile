@@ -184,6 +184,13 @@ outages: $(READY) ## 100 outages of a database of 1 s to 2 minutes, on this mach
 	NOETL_SOAK_OUTAGES=$(DATABASE_OUTAGES) NOETL_FIRST_OUTAGE=$(SEED) \
 	  $(BIN)/python -m pytest -q -n 0 -s tests/faults/test_outages.py tests/e2e/test_outages.py
 
+FUNCTION_KILLS ?= 500
+
+.PHONY: function-kills
+function-kills: $(READY) ## functions on the emulator are killed while executions run (FUNCTION_KILLS=… SEED=first)
+	NOETL_SOAK_EMULATOR_KILLS=$(FUNCTION_KILLS) NOETL_FIRST_SEED=$(SEED) \
+	  $(BIN)/python -m pytest -q -n 0 -s --timeout=7200 tests/e2e/test_kills.py
+
 INPUTS ?= 100000
 
 .PHONY: fuzz
