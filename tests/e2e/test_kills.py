@@ -26,8 +26,8 @@ from tests.waiting import PATIENCE, wait_until
 
 KILLS = int(os.environ.get("NOETL_SOAK_EMULATOR_KILLS") or 10)
 SEED = int(os.environ.get("NOETL_FIRST_SEED") or 1)
-KILLS_OF_A_ROUND = 25
-EXECUTIONS = 24
+KILLS_OF_A_ROUND = 100
+EXECUTIONS = 60
 """Of a round, of all playbooks in turn."""
 FUNCTIONS = ("engine", "decide", "worker-io", "worker-python")
 BACK_SECONDS = 10
