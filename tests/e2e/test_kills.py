@@ -27,21 +27,22 @@ from tests.waiting import PATIENCE, wait_until
 KILLS = int(os.environ.get("NOETL_SOAK_EMULATOR_KILLS") or 10)
 SEED = int(os.environ.get("NOETL_FIRST_SEED") or 1)
 KILLS_OF_A_ROUND = 100
-EXECUTIONS = 60
+EXECUTIONS = 30
 """Of a round, of all playbooks in turn."""
 FUNCTIONS = ("engine", "decide", "worker-io", "worker-python")
+STEPS, ITEMS = 20, 40
 BACK_SECONDS = 10
 """After which a message of a killed function comes back."""
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {name}, path: e2e/{name} }}\nworkload: {{ url: '' }}\nworkflow:\n"
 CALL = 'kind: http, url: "{{ workload.url }}/%s", spec: { timeout: 60 }'
 CHAIN = HEAD.format(name="killed_chain") + "".join(
     f"  - step: {'start' if number == 0 else f's{number}'}\n    tool: {{ {CALL % number} }}\n"
-    + (f"    next: s{number + 1}\n" if number < 5 else "")
-    for number in range(6)
+    + (f"    next: s{number + 1}\n" if number + 1 < STEPS else "")
+    for number in range(STEPS)
 )
 LOOP = (
     HEAD.format(name="killed_loop")
-    + '  - step: start\n    loop: { in: "{{ range(12) | list }}", iterator: item, spec: { mode: parallel, max_in_flight: 4 } }\n'
+    + f'  - step: start\n    loop: {{ in: "{{{{ range({ITEMS}) | list }}}}", iterator: item, spec: {{ mode: parallel, max_in_flight: 4 }} }}\n'
     + f"    tool: {{ {CALL % '{{ item }}'} }}\n    next: {{ arcs: [{{ step: sum }}] }}\n"
     + "  - step: sum\n    tool: { kind: python, args: { all: \"{{ start }}\" }, code: \"result = sorted(one['data']['n'] for one in all)\" }\n"
 )
@@ -56,8 +57,8 @@ FORK = (
     + '    tool: { kind: python, args: { a: "{{ a.n }}", b: "{{ b.n }}" }, code: "result = [a, b]" }\n'
 )
 WANTED: dict[str, tuple[str, list[str]]] = {
-    "chain": (CHAIN, [str(number) for number in range(6)]),
-    "loop": (LOOP, [str(number) for number in range(12)]),
+    "chain": (CHAIN, [str(number) for number in range(STEPS)]),
+    "loop": (LOOP, [str(number) for number in range(ITEMS)]),
     "fork": (FORK, ["a", "b"]),
 }
 
@@ -170,7 +171,7 @@ def judge(remote: Remote, service: Service, place: str, name: str, execution_id:
         "a call that was made as another one"
     )
     run = remote.seen(execution_id)
-    wanted: dict[str, Any] = {"chain": {"n": "5"}, "loop": sorted(calls), "fork": ["a", "b"]}
+    wanted: dict[str, Any] = {"chain": {"n": str(STEPS - 1)}, "loop": sorted(calls), "fork": ["a", "b"]}
     found = run.result if name != "chain" else {"n": run.result["n"]}
     assert found == wanted[name], execution_id
     store = remote.store
