@@ -58,7 +58,9 @@ def test_python_comes_first_beside_its_peers_and_one_commit():
     )
     assert chain[1:3] == ["1 ms (0.9–1.2)", "2"], "two commits of half a millisecond"
     assert chain[3].startswith("0.25 ms")
-    assert (chain[5], chain[7]) == ("2.5 ×, 10 ×", "0.5 ×, 2 ×"), "beside each peer, also with a shared process"
+    assert (chain[5], chain[7]) == ("2.5 ×, 10 ×", "0.5 ×, 2 ×"), (
+        "beside each peer, also with a shared process"
+    )
     assert (door[0], door[7]) == ("three steps over HTTP: start, and wait for the end, 16 clients", "1.25 ×")
     assert (door[3], door[4], door[5]) == ("–", "–", "–"), "neither a shared process nor DBOS has a figure"
 
