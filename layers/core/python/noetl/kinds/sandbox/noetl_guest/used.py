@@ -6,9 +6,12 @@ A call finds at least half of what the first one has left, so that none fails fo
 from __future__ import annotations
 
 import _thread
+import math
 import os
 import resource
 import sys
+from _operator import gt
+from contextlib import suppress
 
 STATM_BYTES = 64
 PAGE = resource.getpagesize()
@@ -21,7 +24,9 @@ class Used:
     def __init__(self) -> None:
         self._memory = NO_FILE
         """Shows how much address space there is; it stays open, as a look should cost little."""
-        self._most: tuple[float, ...] = ()
+        self._places: tuple[str, ...] = ()
+        """Folders that are gone with the process."""
+        self._most: list[float] = []
 
     def is_half(self) -> bool:
         """Report whether more than half is used up of anything that the first call left.
@@ -29,35 +34,39 @@ class Used:
         The first time it notes what that is. When a look fails, there is no room for one.
         """
         try:
-            if self._most:
-                return any(used > most for (used, _), most in zip(self._look(), self._most, strict=True))
-            if sys.platform == "linux":
-                self._memory = os.open("/proc/self/statm", os.O_RDONLY)
-            self._most = tuple((used + limit) / 2 for used, limit in self._look())
+            if not self._most:
+                self._begin()
+            return any(map(gt, self._look(), self._most))
         except (OSError, MemoryError):
             return True
-        return False
 
-    def _look(self) -> list[tuple[int, float]]:
-        """Return what is used of each thing, and how much of it there may be. Raises OSError."""
-        free = os.dup(0)
-        os.close(free)
-        found = [
-            (free, _limit(resource.RLIMIT_NOFILE)),  # the lowest number that is free
-            (_thread._count(), _limit(resource.RLIMIT_NPROC)),
-        ]
-        if self._memory != NO_FILE:
+    def _begin(self) -> None:
+        limits = [_limit(resource.RLIMIT_NOFILE), _limit(resource.RLIMIT_NPROC)]
+        if sys.platform == "linux":
             from .namespaces import SCRATCH
 
-            pages = os.pread(self._memory, STATM_BYTES, 0).split(None, 1)[0]
-            found.append((int(pages) * PAGE, _limit(resource.RLIMIT_AS)))
-            for place in SCRATCH:
+            with suppress(FileNotFoundError):
+                self._memory = os.open("/proc/self/statm", os.O_RDONLY)
+                limits.append(_limit(resource.RLIMIT_AS))
+            self._places = tuple(filter(os.path.isdir, SCRATCH))
+            for place in self._places:
                 about = os.statvfs(place)
-                found.append((about.f_blocks - about.f_bfree, about.f_blocks))
-                found.append((about.f_files - about.f_ffree, about.f_files))
+                limits += [about.f_blocks, about.f_files]
+        self._most = [(used + limit) / 2 for used, limit in zip(self._look(), limits, strict=True)]
+
+    def _look(self) -> list[int]:
+        """Return what is used of each thing. Raises OSError."""
+        free = os.dup(0)  # the lowest number that is free
+        os.close(free)
+        found = [free, _thread._count()]
+        if self._memory != NO_FILE:
+            found.append(int(os.pread(self._memory, STATM_BYTES, 0).split(None, 1)[0]) * PAGE)
+        for place in self._places:
+            about = os.statvfs(place)
+            found += [about.f_blocks - about.f_bfree, about.f_files - about.f_ffree]
         return found
 
 
 def _limit(name: int) -> float:
     soft = resource.getrlimit(name)[0]
-    return float("inf") if soft == resource.RLIM_INFINITY else soft
+    return math.inf if soft == resource.RLIM_INFINITY else soft
