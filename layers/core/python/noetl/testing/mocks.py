@@ -46,8 +46,8 @@ class MockRegistry(ScriptedRegistry):
         reply = self.find(call)
         if reply is None:
             # Code that may share a process shares it within this run of the case alone: no case meets what another one has left.
-            own = replace(context, program=f"{context.program} {self.run_id}")
-            return Registry.run(self, name, raw_params, own)
+            alone = replace(context, program=f"{context.program} {self.run_id}")
+            return Registry.run(self, name, raw_params, alone)
         if name in self.names():
             self._load(name).params.parse(raw_params)
         own = raw_params.get("timeout")

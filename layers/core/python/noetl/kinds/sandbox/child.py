@@ -88,8 +88,10 @@ class Child:
         self._memory = self._confined.memory_use(limits.memory_bytes)
         self._next_look = 0.0
         self.worn = False
-        """The last call left the process unfit for another: out of memory, without its output or with output that nobody read, or with half of
-        what calls share used up."""
+        """The last call left the process unfit for another.
+
+        It is out of memory, without its output, or with output that was not read; or half of what calls share is used up.
+        """
 
     @property
     def alive(self) -> bool:
@@ -104,7 +106,10 @@ class Child:
 
     @property
     def sees_places(self) -> bool:
-        """Whether a process that executions share sees what is at its places, as a new process would (looked at now and then)."""
+        """Report whether a process that executions share sees what a new one would.
+
+        Its places are looked at now and then.
+        """
         if self._found and (now := time.monotonic()) >= self._found_until:
             self._found_until = now + LOOK_SECONDS
             return self._found == found_at(self.owner.places)
@@ -264,7 +269,10 @@ class Child:
         return ready
 
     def _drain(self, output: LogLines, watch: Watch) -> bool:
-        """Take the output that is there, within the limit and before the deadline. False: there may be more."""
+        """Take the output that is there, within the limit and before the deadline.
+
+        False: there may be more.
+        """
         limit = self.owner.limits.output_bytes
         while watch.left > 0:
             try:

@@ -351,7 +351,10 @@ def _common_ground(used: Layers, places: Places) -> Ground | None:
 
 
 def found_at(places: Places) -> tuple[Any, ...]:
-    """Return what is at these places now; a process that began with something else there does not see it."""
+    """Return what is at these places now.
+
+    A process that began with something else there does not see it.
+    """
     used = layers()
     if not (used.namespaces or used.landlock):
         return ()

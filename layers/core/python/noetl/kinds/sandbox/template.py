@@ -279,7 +279,7 @@ class Template:
 
 
 def identities_at(ground: Ground | None) -> tuple[Any, ...]:
-    """Return what tells whether other things are at these places than before."""
+    """Return the identities of what is at these places now."""
     if ground is None:
         return ()
     found: list[Any] = [_mount_changes().count()]
