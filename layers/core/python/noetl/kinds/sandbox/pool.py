@@ -111,7 +111,7 @@ class ChildPool:
                 self._changed.notify()
 
     def _take(self, owner: Owner) -> Child | None:
-        """Take the child of ``owner`` that was used last, if one lives and sees what a new one would."""
+        """Take the child of ``owner`` that was used last, if one is fit for a call."""
         with self._changed:
             for place in range(len(self._idle) - 1, -1, -1):
                 child = self._idle[place].child
