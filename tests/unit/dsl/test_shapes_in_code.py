@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.dsl.shapes_in_code import data_of_sql, status_words
+from noetl.dsl.shapes_in_code import data_of_sql, rows_of_sql, status_words
 
 GIVEN = {"found": "load", "answers": "each"}
 NAMED = {"load"}
@@ -87,3 +87,39 @@ def test_data_that_the_code_may_find_is_none_of_it(code: str) -> None:
 )
 def test_a_status_is_compared_with_a_word(code: str, count: int) -> None:
     assert len(status_words(code, GIVEN, NAMED, {"each"})) == count
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "n = len(found)",
+        "n = len(found) if found else 0",
+        "first = found[0]['jars']",
+        "for row in found or []:\n  print(row['jars'])",
+        "def main(found):\n  return [row.get('jars') for row in found]",
+        "rows = input_data.get('found') or []\nn = len(rows)",
+        "for place, row in enumerate(found):\n  print(place, row['jars'])",
+        "n = len(context['load'])",
+    ],
+)
+def test_code_that_takes_the_result_of_sql_for_its_rows_is_found(code: str) -> None:
+    assert [one.source for one in rows_of_sql(code, GIVEN, NAMED)] == ["load"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "n = len(found['rows'])",
+        "n = len(found.get('rows') or [])",
+        "if isinstance(found, dict):\n  found = found['rows']\nn = len(found)",
+        "for name in found:\n  print(name, found[name])",
+        "for name, value in found.items():\n  print(name, len(found))",
+        "if 'rows' in found:\n  n = len(found)",
+        "def count(found):\n  return len(found)\nresult = count([1])",
+        "result = [found]\nn = len(found)",
+        "other = {}\nn = len(other)",
+        "n = len(found",
+    ],
+)
+def test_code_that_knows_the_mapping_is_none_of_it(code: str) -> None:
+    assert not rows_of_sql(code, GIVEN, NAMED)

@@ -1,6 +1,6 @@
 """Code that reads entries that no result has: ``data`` of SQL, ``status`` of HTTP.
 
-Both are names of envelopes of other releases. ``get`` answers nothing there, so the code goes on without the values.
+Other code takes the result of SQL for its rows. Both names are those of envelopes of other releases. ``get`` answers nothing there, so the code goes on without the values.
 """
 
 from __future__ import annotations
@@ -195,6 +195,60 @@ def status_words(
                 Reading(of[1], node.left.lineno, _column(code, node.left.lineno, node.left.col_offset))
             )
     return sorted(found, key=lambda one: (one.line, one.column))
+
+
+def rows_of_sql(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
+    """Return the places where code takes the result of SQL for the list of its rows.
+
+    One for each source; code that reads that source as a mapping anywhere knows what it is.
+    """
+    if not given and not any(name in code for name in named):
+        return []
+    tree = _tree(code, "len(", "[", "for ")
+    if tree is None:
+        return []
+    known = _Code(tree, given, named)
+    found: dict[str, ast.expr] = {}
+    others: set[str] = set()
+    for node in ast.walk(tree):
+        for owner, as_rows in _uses_of(known, node):
+            of = known.known(owner)
+            if of is None or of[0] == "data" or (of[0] == "item" and not as_rows):
+                continue
+            if as_rows:
+                found.setdefault(of[1], owner)
+            else:
+                others.add(of[1])
+    return sorted(
+        (
+            Reading(source, owner.lineno, _column(code, owner.lineno, owner.col_offset))
+            for source, owner in found.items()
+            if source not in others
+        ),
+        key=lambda one: (one.line, one.column),
+    )
+
+
+def _uses_of(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield what a node uses, and whether that use is one of a list of rows, or of a row."""
+    owner, key, _ = keyed(node)
+    if owner is not None and isinstance(key, str):
+        of = known.known(owner)
+        yield owner, of is not None and of[0] == "item"
+    elif owner is not None and isinstance(key, int) and isinstance(node, ast.Subscript):
+        yield owner, True
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        if node.func.id == "len":
+            yield node.args[0], True
+        elif node.func.id in ("isinstance", "dict"):
+            yield node.args[0], False
+    elif isinstance(node, ast.Attribute) and node.attr in ("keys", "values", "items"):
+        yield node.value, False
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        yield node.comparators[0], False
+    elif isinstance(node, ast.List | ast.Tuple) and isinstance(getattr(node, "ctx", None), ast.Load):
+        for one in node.elts:
+            yield one, False
 
 
 def keyed(node: ast.AST) -> tuple[ast.expr | None, object, ast.expr | None]:

@@ -1,28 +1,30 @@
 """Code that takes a result for one of another shape.
 
 It tests the result of SQL for a list (refused since meaning 4), reads ``results`` and ``stats`` of a loop's list (since meaning 7), or
-``data`` of SQL and ``status`` of an HTTP answer, which neither has (since meaning 9).
+``data`` of SQL and ``status`` of an HTTP answer, which neither has (since meaning 9), or counts the result of SQL and reads rows of it without
+``rows`` (since meaning 10).
 Such code takes its other branch without an error, so the playbook would complete with wrong values.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Expr, LiteralNode, Map, Node, Pos
 from noetl.dsl.program import Pipeline, Program, Step, Task
 from noetl.dsl.rows_as_list import (
     NO_ROWS,
+    RESULTS,
     SQL_KINDS,
     loop_summary,
     takes_for_list,
     takes_for_summary,
     whole_result,
 )
-from noetl.dsl.shapes_in_code import Reading, data_of_sql, status_words
-from noetl.dsl.work import ResultAction
+from noetl.dsl.shapes_in_code import Reading, data_of_sql, rows_of_sql, status_words
+from noetl.dsl.work import ResultAction, Rule, SetAction
 
 _RESULTS = re.compile(r"(\w+)\.results?")
 """The result of a loop by its other names."""
@@ -35,6 +37,8 @@ def check_rows(lowering: Lowering, program: Program) -> None:
     steps = {step.name: task for step in program.steps if (task := _last_task(step)) is not None}
     loops = {step.name for step in program.steps if _is_list(step)} if lowering.semantics > 6 else set()
     answers = {step.name for step in program.steps if _is_list(step) and _is_answer(_single(step))}
+    if lowering.semantics > 9:
+        steps |= _variables(program)
     for step in program.steps:
         if not isinstance(step.body, Pipeline):
             continue
@@ -42,10 +46,50 @@ def check_rows(lowering: Lowering, program: Program) -> None:
         for task in step.body.tasks:
             if task.kind == "python" and lowering.semantics > 8:
                 _check_envelopes(lowering, step, task, sources, answers)
+            if task.kind == "python" and lowering.semantics > 9:
+                _check_rows_read(lowering, step, task, sources)
             if task.kind == "python":
                 _check_code(lowering, step, task, sources)
                 _check_loops(lowering, step, task, loops - {one.label for one in step.body.tasks})
             sources[task.label] = task
+
+
+def _variables(program: Program) -> dict[str, Task]:
+    """Return the variables that are set once, to a whole result, with its task."""
+    found: dict[str, list[Task | None]] = {}
+    for step in program.steps:
+        for name, value, task in _writes(step):
+            found.setdefault(name, []).append(task if _is_result(value) else None)
+    return {name: tasks[0] for name, tasks in found.items() if len(tasks) == 1 and tasks[0] is not None}
+
+
+def _writes(step: Step) -> Iterator[tuple[str, Node, Task | None]]:
+    """Yield what a step sets, to what, and the task whose result could be that.
+
+    It is None of a loop.
+    """
+    if isinstance(step.body, Pipeline):
+        own = [*step.body.vars_before, *step.body.vars, *step.body.vars_after]
+        for name, value in own:
+            yield f"vars.{name}", value, _last_task(step)
+    tasks = step.body.tasks if isinstance(step.body, Pipeline) else ()
+    for task in tasks:
+        for one in (*task.sets, *_sets_of(task.rules)):
+            yield (
+                f"{one.scope}.{one.name}",
+                one.value,
+                task if step.loop is None and one.op == "set" else None,
+            )
+    for one in (*_sets_of(step.cases), *(one for arc in step.arcs for one in arc.sets)):
+        yield f"{one.scope}.{one.name}", one.value, None
+
+
+def _sets_of(rules: tuple[Rule, ...]) -> list[SetAction]:
+    return [one for rule in rules for one in rule.actions if isinstance(one, SetAction)]
+
+
+def _is_result(node: Node) -> bool:
+    return isinstance(node, Expr) and node.source.strip() in RESULTS
 
 
 def _last_task(step: Step) -> Task | None:
@@ -84,6 +128,22 @@ def _check_loops(lowering: Lowering, step: Step, task: Task, loops: set[str]) ->
             f"the code reads `results` or `stats` of {name!r}, and the result of the loop {source!r} is a list",
             node.pos,
             hint=f"write {{{{ {summary} }}}}, or let the code read the list",
+        )
+
+
+def _check_rows_read(lowering: Lowering, step: Step, task: Task, sources: dict[str, Task]) -> None:
+    """Report code that reads rows where it was given what has them as ``rows``."""
+    rows = {name for name, source in sources.items() if _gives_rows(source)}
+    own = _entries(task.input).keys() | lowering.names.workload
+    given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
+    tested = takes_for_list(_code(task), set(given)) if given else set()
+    given = {name: source for name, source in _only(given, rows).items() if name not in tested}
+    for one in rows_of_sql(_code(task), given, {name for name in rows if "." not in name} - own):
+        lowering.diagnostics.error(
+            "rows-as-list",
+            f"the code takes the result of SQL in {one.source!r} for the list of its rows",
+            _place(task, one),
+            hint=f"it is a mapping: hand over {{{{ {one.source}.rows }}}}, or read its `rows` in the code",
         )
 
 
