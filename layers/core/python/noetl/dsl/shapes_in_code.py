@@ -1,6 +1,7 @@
 """Code that reads entries that no result has: ``data`` of SQL, ``status`` of HTTP.
 
-Other code takes the result of SQL for its rows. Both names are those of envelopes of other releases. ``get`` answers nothing there, so the code goes on without the values.
+Other code takes the result of SQL for its rows. Both names are those of envelopes of other releases. ``get`` answers nothing there, so the
+code goes on without the values.
 """
 
 from __future__ import annotations
