@@ -54,6 +54,8 @@ class Rewritten(msgspec.Struct, frozen=True, array_like=True):
         return (found, start) if start > 0 else (found, max(column - (start + _KEPT), 1))
 
 
+_WITH_FILES = frozenset({"script-file"})
+"""Rules that read files beside the playbook, which only ``noetl migrate`` does: what they say is of no help elsewhere."""
 _REWRITTEN = codec.decoder(Rewritten)
 _LEAD = re.compile(r"\s*(?:- +)*")
 _KEPT = 10_000
@@ -88,8 +90,10 @@ def compile_any(
         if semantics != SEMANTICS or plain is None:
             raise
         made = _migrated(plain, source_name, kinds)
-        if made is None:
+        if made is None or not made.changed or any(one.rule in _WITH_FILES for one in made.refusals):
             raise
+        if not made.runs:
+            raise InvalidPlaybookError(_left(made), source_name=source_name) from invalid
         unclear = tuple(
             Diagnostic(ASKS, f"{note.rule}: {note.text}", note.line, note.column, hint=_UNCLEAR)
             for note in made.notes
@@ -141,14 +145,22 @@ def _decoded(text: str | bytes) -> str | None:
 
 
 def _migrated(text: str, source_name: str, kinds: KindLookup) -> Migrated | None:
-    """Return what runs today, or None for a text that the rules do not make run."""
+    """Return what the rules make of a text, or None for one that they cannot read."""
     if len(text.encode("utf-8", "surrogatepass")) > MIGRATED_BYTES.value:
         return None
     try:
-        made = migrate_text(text, source_name=source_name, kinds=kinds)
+        return migrate_text(text, source_name=source_name, kinds=kinds)
     except (InvalidPlaybookError, InvalidInputError):
         return None
-    return made if made.runs and made.changed else None
+
+
+def _left(made: Migrated) -> tuple[Diagnostic, ...]:
+    """Return what keeps an older playbook from running, and no older spelling that a rule rewrites."""
+    refused = (
+        Diagnostic(ASKS, f"{one.rule}: {one.message}", one.line, one.column, hint=one.hint)
+        for one in made.refusals
+    )
+    return tuple(sorted((*refused, *made.problems), key=lambda one: (one.line, one.column)))
 
 
 def _of(
