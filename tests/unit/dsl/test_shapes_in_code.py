@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.dsl.shapes_in_code import data_of_sql, rows_of_sql, status_words
+from noetl.dsl.shapes_in_code import data_of_sql, rows_of_sql, status_words, text_of_shell
 
 GIVEN = {"found": "load", "answers": "each"}
 NAMED = {"load"}
@@ -123,3 +123,31 @@ def test_code_that_takes_the_result_of_sql_for_its_rows_is_found(code: str) -> N
 )
 def test_code_that_knows_the_mapping_is_none_of_it(code: str) -> None:
     assert not rows_of_sql(code, GIVEN, NAMED)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raw = found if isinstance(found, str) else str(found)",
+        "import json\nresult = json.loads(found)",
+        "lines = [line for line in (found or '').strip().splitlines()]",
+        "def main(found):\n  return found.split()",
+        "result = input_data.get('found', '').strip()",
+    ],
+)
+def test_code_that_takes_the_result_of_a_command_for_a_text_is_found(code: str) -> None:
+    assert [one.source for one in text_of_shell(code, GIVEN)] == ["load"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raw = found.get('stdout', '') if isinstance(found, dict) else found.strip()",
+        "raw = found if isinstance(found, str) else found['stdout']",
+        "result = found['stdout'].strip()",
+        "print(str(found))",
+        "found = ''\nresult = found.strip()",
+    ],
+)
+def test_code_that_knows_what_a_command_gives_is_none_of_it(code: str) -> None:
+    assert not text_of_shell(code, GIVEN)

@@ -156,8 +156,8 @@ def test_what_no_rule_mends_is_refused_alone_at_its_place() -> None:
     with pytest.raises(InvalidPlaybookError) as refused:
         compile_any(text, source_name="old.yaml", kinds=KINDS)
     (problem,) = refused.value.diagnostics
-    line = next(number for number, one in enumerate(text.splitlines(), 1) if "bigger }" in one)
-    assert (problem.code, problem.line, problem.hint) == ("unknown-step", line, "did you mean 'big'?")
+    (entry,) = (number for number, one in enumerate(text.splitlines()) if "bigger }" in one)
+    assert (problem.code, problem.line, problem.hint) == ("unknown-step", entry, "did you mean 'big'?")
 
 
 def test_what_only_a_file_beside_it_mends_is_refused_with_the_compilers_words() -> None:

@@ -1,7 +1,7 @@
 """Code that reads entries that no result has: ``data`` of SQL, ``status`` of HTTP.
 
-Other code takes the result of SQL for its rows. Both names are those of envelopes of other releases. ``get`` answers nothing there, so the
-code goes on without the values.
+Both are names of envelopes of other releases. ``get`` answers nothing there, so the code goes on without the values. Other code takes the
+result of SQL for its rows, or that of a shell command for its text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -18,6 +18,13 @@ from noetl.dsl.python_source import parse_python
 _OF_SQL = re.compile(r"command_\d+|rows|row_count|columns|affected_rows|results")
 """Entries of a result of SQL, as code reads them."""
 _COMMAND = re.compile(r"command_\d+")
+_OF_TEXT = frozenset(
+    {
+        *("strip", "lstrip", "rstrip", "split", "splitlines", "startswith", "endswith", "find", "rfind"),
+        *("lower", "upper", "replace", "partition", "rpartition", "removeprefix", "removesuffix"),
+    }
+)
+"""Methods that a text has, and no mapping."""
 _FIRST_LINE = re.compile(r"[^\n]*\n?")
 _DEPTH = 4
 """Entries below each other that are looked at: of the context, of a result, of a list."""
@@ -208,29 +215,61 @@ def rows_of_sql(code: str, given: Mapping[str, str], named: Collection[str] = ()
     tree = _tree(code, "len(", "[", "for ")
     if tree is None:
         return []
-    known = _Code(tree, given, named)
+    return _taken(code, _Code(tree, given, named), _uses_of_rows)
+
+
+def text_of_shell(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
+    """Return the places where code takes the result of a shell command for its text.
+
+    One for each source; code that reads that source as a mapping anywhere knows what it is.
+    """
+    if not given and not any(name in code for name in named):
+        return []
+    tree = _tree(code, "str", "loads(", ".")
+    return _taken(code, _Code(tree, given, named), _uses_of_text) if tree is not None else []
+
+
+_Uses = Callable[[_Code, ast.AST], Iterator[tuple[ast.expr, bool]]]
+"""What a node uses, and whether that use takes it for what it is not."""
+
+
+def _taken(code: str, known: _Code, uses: _Uses) -> list[Reading]:
     found: dict[str, ast.expr] = {}
     others: set[str] = set()
-    for node in ast.walk(tree):
-        for owner, as_rows in _uses_of(known, node):
+    for node in ast.walk(known.tree):
+        for owner, taken in uses(known, node):
             of = known.known(owner)
-            if of is None or of[0] == "data" or (of[0] == "item" and not as_rows):
+            if of is None or of[0] == "data" or (of[0] == "item" and not taken):
                 continue
-            if as_rows:
+            if taken:
                 found.setdefault(of[1], owner)
             else:
                 others.add(of[1])
-    return sorted(
-        (
-            Reading(source, owner.lineno, _column(code, owner.lineno, owner.col_offset))
-            for source, owner in found.items()
-            if source not in others
-        ),
-        key=lambda one: (one.line, one.column),
-    )
+    readings = [
+        Reading(source, owner.lineno, _column(code, owner.lineno, owner.col_offset))
+        for source, owner in found.items()
+        if source not in others
+    ]
+    return sorted(readings, key=lambda one: (one.line, one.column))
 
 
-def _uses_of(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+def _uses_of_text(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the uses of a text."""
+    if isinstance(node, ast.Call) and node.args and _named_last(node.func) in ("isinstance", "loads"):
+        kind = node.args[1] if len(node.args) > 1 else None
+        of_text = kind is None or (isinstance(kind, ast.Name) and kind.id == "str")
+        yield node.args[0], of_text
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_TEXT:
+        yield node.func.value, True
+    else:
+        yield from ((owner, False) for owner, _ in _uses_of_rows(known, node))
+
+
+def _named_last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _uses_of_rows(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """Yield what a node uses, and whether that use is one of a list of rows, or of a row."""
     owner, key, _ = keyed(node)
     if owner is not None and isinstance(key, str):
@@ -272,6 +311,10 @@ def is_empty(node: ast.expr | None) -> bool:
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
 
 
+def _is_no_value(node: ast.expr) -> bool:
+    return is_empty(node) or (isinstance(node, ast.Constant) and node.value == "")
+
+
 def _asks_for_shape(node: ast.IfExp) -> bool:
     """Return whether it is ``… if isinstance(x, dict) else {}``: one value, or nothing."""
     test, other = node.test, node.orelse
@@ -301,7 +344,11 @@ def _tree(code: str, *words: str) -> ast.Module | None:
 
 def _without_default(node: ast.expr) -> ast.expr:
     """Return ``x`` of ``(x or {})``."""
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and all(map(is_empty, node.values[1:])):
+    if (
+        isinstance(node, ast.BoolOp)
+        and isinstance(node.op, ast.Or)
+        and all(map(_is_no_value, node.values[1:]))
+    ):
         return node.values[0]
     return node
 

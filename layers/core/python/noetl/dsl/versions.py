@@ -33,7 +33,8 @@ input is the result of a step without a tool is refused, and one of ``postgres``
 
 9: code that reads ``data`` of the result of SQL, or compares ``status`` of an HTTP answer with a word, is refused.
 
-10: code that counts the result of SQL, or reads rows of it without ``rows``, is refused.
+10: code that counts the result of SQL, or reads rows of it without ``rows``, is refused, and code that takes the result of a shell command for
+a text.
 """
 
 

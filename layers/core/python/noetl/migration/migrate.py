@@ -182,7 +182,10 @@ def _errors(made: Compiled | tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
 def _placed(
     errors: tuple[Diagnostic, ...], document: Document, written: str, lines: list[str]
 ) -> tuple[Diagnostic, ...]:
-    """Give each error the line and the column of the original; inside of a text, where its line begins."""
+    """Give each error the line and the column of the original.
+
+    Inside of a text, the column is where its line begins.
+    """
     if not errors:
         return ()
     original = Lines(document).places(written)

@@ -30,6 +30,7 @@ from noetl.formatting.nodes import Entry, Text, inside
 from noetl.formatting.reading import read
 from noetl.migration.changes import Lines
 from noetl.migration.migrate import Migrated, migrate_text
+from noetl.migration.rules.tools.script_file import RULE as SCRIPT_FILE
 
 OLDER = "older-dialect"
 """Code of the warnings: one for each rule that was applied."""
@@ -54,8 +55,6 @@ class Rewritten(msgspec.Struct, frozen=True, array_like=True):
         return (found, start) if start > 0 else (found, max(column - (start + _KEPT), 1))
 
 
-_WITH_FILES = frozenset({"script-file"})
-"""Rules that read files beside the playbook, which only ``noetl migrate`` does: what they say is of no help elsewhere."""
 _REWRITTEN = codec.decoder(Rewritten)
 _LEAD = re.compile(r"\s*(?:- +)*")
 _KEPT = 10_000
@@ -90,7 +89,7 @@ def compile_any(
         if semantics != SEMANTICS or plain is None:
             raise
         made = _migrated(plain, source_name, kinds)
-        if made is None or not made.changed or any(one.rule in _WITH_FILES for one in made.refusals):
+        if made is None or not made.changed or _asks_for_files(made):
             raise
         if not made.runs:
             raise InvalidPlaybookError(_left(made), source_name=source_name) from invalid
@@ -154,8 +153,16 @@ def _migrated(text: str, source_name: str, kinds: KindLookup) -> Migrated | None
         return None
 
 
+def _asks_for_files(made: Migrated) -> bool:
+    """Return whether a file beside the playbook is missing.
+
+    ``noetl migrate`` alone reads those, so the compiler's own words say more.
+    """
+    return any(one.rule == SCRIPT_FILE.name for one in made.refusals)
+
+
 def _left(made: Migrated) -> tuple[Diagnostic, ...]:
-    """Return what keeps an older playbook from running, and no older spelling that a rule rewrites."""
+    """Return what keeps an older playbook from running, without what rules rewrite."""
     refused = (
         Diagnostic(ASKS, f"{one.rule}: {one.message}", one.line, one.column, hint=one.hint)
         for one in made.refusals

@@ -75,7 +75,7 @@ def _fires(schedule: ScheduleView | None, at: CommandTarget) -> str:
 
 
 def _called_below(folder: Path, texts: list[str]) -> list[tuple[Path, str | None]]:
-    """Return the playbooks in folders below whose paths these texts name, or those that they call.
+    """Return the playbooks in folders below that these texts call, or those that they call.
 
     A path that two of them claim is left out: which of them is meant, only the catalog can say.
     """

@@ -2,7 +2,7 @@
 
 It tests the result of SQL for a list (refused since meaning 4), reads ``results`` and ``stats`` of a loop's list (since meaning 7), or
 ``data`` of SQL and ``status`` of an HTTP answer, which neither has (since meaning 9), or counts the result of SQL and reads rows of it without
-``rows`` (since meaning 10).
+``rows``, or takes the result of a shell command for a text (both since meaning 10).
 Such code takes its other branch without an error, so the playbook would complete with wrong values.
 """
 
@@ -23,7 +23,7 @@ from noetl.dsl.rows_as_list import (
     takes_for_summary,
     whole_result,
 )
-from noetl.dsl.shapes_in_code import Reading, data_of_sql, rows_of_sql, status_words
+from noetl.dsl.shapes_in_code import Reading, data_of_sql, rows_of_sql, status_words, text_of_shell
 from noetl.dsl.work import ResultAction, Rule, SetAction
 
 _RESULTS = re.compile(r"(\w+)\.results?")
@@ -48,6 +48,7 @@ def check_rows(lowering: Lowering, program: Program) -> None:
                 _check_envelopes(lowering, step, task, sources, answers)
             if task.kind == "python" and lowering.semantics > 9:
                 _check_rows_read(lowering, step, task, sources)
+                _check_text_read(lowering, step, task, sources)
             if task.kind == "python":
                 _check_code(lowering, step, task, sources)
                 _check_loops(lowering, step, task, loops - {one.label for one in step.body.tasks})
@@ -144,6 +145,21 @@ def _check_rows_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
             f"the code takes the result of SQL in {one.source!r} for the list of its rows",
             _place(task, one),
             hint=f"it is a mapping: hand over {{{{ {one.source}.rows }}}}, or read its `rows` in the code",
+        )
+
+
+def _check_text_read(lowering: Lowering, step: Step, task: Task, sources: dict[str, Task]) -> None:
+    """Report code that reads a text where it was given what has it as ``stdout``."""
+    shells = {name for name, source in sources.items() if source.kind == "shell" and not source.part}
+    own = _entries(task.input).keys() | lowering.names.workload
+    given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
+    named = {name for name in shells if "." not in name} - own
+    for one in text_of_shell(_code(task), _only(given, shells), named):
+        lowering.diagnostics.error(
+            "shell-as-text",
+            f"the code takes the result of the shell command in {one.source!r} for a text",
+            _place(task, one),
+            hint=f"it is a mapping: hand over {{{{ {one.source}.stdout }}}}, or read its `stdout` in the code",
         )
 
 

@@ -26,6 +26,7 @@ from noetl.migration.rules.reading import (
     row_objects,
     rows_list,
     rows_variable,
+    shell_text,
     spelling,
     steps_prefix,
 )
@@ -163,7 +164,7 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, data_of_sql),
+    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, data_of_sql, shell_text),
     *(spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

@@ -17,7 +17,7 @@ _ALONE = re.compile(r"\{\{(.*)\}\}", re.DOTALL)
 
 def apply(page: Page) -> None:
     """Hand the rows to the code."""
-    ends = last_tasks(page) | _variables(page)
+    ends = last_tasks(page) | variables(page)
     for step in page.steps():
         sources = dict(ends)
         for label, task in tasks_of(step.get("tool")):
@@ -32,7 +32,7 @@ def apply(page: Page) -> None:
             sources[label] = task
 
 
-def _variables(page: Page) -> dict[str, Map]:
+def variables(page: Page) -> dict[str, Map]:
     """Return the variables that are set once, to a whole result, with its task."""
     found: dict[str, list[Map | None]] = {}
     for step in page.steps():
