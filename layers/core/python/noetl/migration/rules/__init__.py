@@ -23,6 +23,7 @@ from noetl.migration.rules.reading import (
     loop_results,
     loop_summary,
     payload,
+    result_envelope,
     row_objects,
     rows_list,
     rows_variable,
@@ -96,6 +97,7 @@ from noetl.migration.rules.writes import (
 _MODULES = (
     *(
         http_result,
+        result_envelope,
         save_answer,
         rows_variable,
         api_version,
