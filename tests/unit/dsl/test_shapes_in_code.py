@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.dsl.shapes_in_code import data_of_sql, rows_of_sql, status_words, text_of_shell
+from noetl.dsl.shapes_in_code import (
+    data_of_sql,
+    free_names,
+    rows_of_a_command,
+    rows_of_sql,
+    status_words,
+    text_of_shell,
+)
 
 GIVEN = {"found": "load", "answers": "each"}
 NAMED = {"load"}
@@ -151,3 +158,25 @@ def test_code_that_takes_the_result_of_a_command_for_a_text_is_found(code: str) 
 )
 def test_code_that_knows_what_a_command_gives_is_none_of_it(code: str) -> None:
     assert not text_of_shell(code, GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("code", "places"),
+    [
+        ("for row in found.get('command_1', []):\n  print(row)", [".get('command_1', [])"]),
+        ("rows = found['command_0']\nn = len(rows)", ["['command_0']"]),
+        ("rows = found['command_0']\nn = rows[0]['jars']", ["['command_0']"]),
+        ("rows = found['command_0']\nn = len(rows.get('rows'))", []),
+        ("rows = found['command_0']\nif isinstance(rows, dict):\n  rows = rows['rows']\nn = len(rows)", []),
+        ("n = len(found['command_0']['rows'])", []),
+    ],
+)
+def test_what_a_command_gave_is_no_list_of_rows(code: str, places: list[str]) -> None:
+    assert [code[one.start : one.end] for one in rows_of_a_command(code, GIVEN)] == places
+
+
+def test_a_name_is_free_where_code_does_not_bind_it() -> None:
+    text = "b = ctx['x']\na = f'{ctx}'"
+    assert [(one.line, text[one.start : one.end]) for one in free_names(text, "ctx")] == [(1, "ctx"), (2, "")]
+    for code in ("ctx = {}\nctx['x']", "def main(ctx):\n  return ctx", "print('ctx')", "a.ctx", "ctx ="):
+        assert not free_names(code, "ctx")

@@ -29,9 +29,13 @@ _FIRST_LINE = re.compile(r"[^\n]*\n?")
 _DEPTH = 4
 """Entries below each other that are looked at: of the context, of a result, of a list."""
 _ROUNDS = 3
-Shape = Literal["whole", "item", "data"]
+Shape = Literal["whole", "item", "data", "command", "row"]
 Known = tuple[Shape, str]
-"""What an expression is of a source: its whole result, an item of it, or what ``data`` of it was meant to be."""
+"""What an expression is of a source.
+
+It is its whole result, an item of it, what ``data`` of it was meant to be, what one of its commands gave, or an item of that.
+"""
+_ITEMS: dict[Shape, Shape] = {"whole": "item", "command": "row"}
 
 
 class Reading(NamedTuple):
@@ -99,8 +103,8 @@ class _Code:
             over = over.args[0] if over.args else over
             target = target.elts[-1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else target
         found = self.known(over)
-        if isinstance(target, ast.Name) and found is not None and found[0] == "whole":
-            yield target.id, ("item", found[1])
+        if isinstance(target, ast.Name) and found is not None and found[0] in _ITEMS:
+            yield target.id, (_ITEMS[found[0]], found[1])
 
     def known(self, node: ast.expr, depth: int = 0) -> Known | None:
         """Return what an expression is of a source."""
@@ -115,11 +119,13 @@ class _Code:
                 return "whole", self.given[key]
             return ("whole", key) if owner.id == "context" and key in self.named else None
         of = self.known(owner, depth + 1)
-        if of is None or of[0] != "whole":
+        if of is None or of[0] in ("item", "row"):
             return None
-        if key == "data" and is_empty(default):
+        if of[0] != "command" and isinstance(key, str) and _COMMAND.fullmatch(key):
+            return "command", of[1]
+        if of[0] == "whole" and key == "data" and is_empty(default):
             return "data", of[1]
-        return ("item", of[1]) if isinstance(key, int) else None
+        return (_ITEMS[of[0]], of[1]) if isinstance(key, int) and of[0] in _ITEMS else None
 
     def is_choice(self, node: ast.AST) -> bool:
         """Return whether an expression is one of several that the code tries."""
@@ -218,6 +224,60 @@ def rows_of_sql(code: str, given: Mapping[str, str], named: Collection[str] = ()
     return _taken(code, _Code(tree, given, named), _uses_of_rows)
 
 
+def free_names(code: str, name: str) -> list[Reading]:
+    """Return the places where code reads a name that it neither binds nor is given."""
+    tree = _tree(code, name)
+    if tree is None or name in _bound(tree) or name in _parameters(tree):
+        return []
+    within = _in_texts(tree)
+    found = []
+    for node in sorted(_names(tree, name), key=lambda one: (one.lineno, one.col_offset)):
+        start = _offset(code, node.lineno, node.col_offset)
+        span = (0, 0) if node in within else (start, start + len(name))
+        found.append(Reading(name, node.lineno, _column(code, node.lineno, node.col_offset), *span))
+    return found
+
+
+def _in_texts(tree: ast.Module) -> set[ast.AST]:
+    """Return what is in the braces of an f-string.
+
+    CPython before 3.12 does not say where that is.
+    """
+    return {inner for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for inner in ast.walk(node)}
+
+
+def _names(tree: ast.Module, name: str) -> list[ast.Name]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+
+
+def rows_of_a_command(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
+    """Return the places where code takes what a command of SQL gave for the list of its rows.
+
+    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``.
+    """
+    tree = _tree(code, '"command_', "'command_")
+    if tree is None:
+        return []
+    known = _Code(tree, given, named)
+    taken = {one.source for one in _taken(code, known, _uses_of_command, ("command", "row"))}
+    found = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call | ast.Subscript):
+            continue
+        of = known.known(node)
+        if of is not None and of[0] == "command" and of[1] in taken:
+            found.add(_reading(code, known, node, plain=True))
+    return sorted(found)
+
+
+def _uses_of_command(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the uses of a list of rows; one that is gone through is one, too."""
+    if isinstance(node, ast.For | ast.comprehension):
+        yield node.iter, True
+    else:
+        yield from _uses_of_rows(known, node)
+
+
 def text_of_shell(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
     """Return the places where code takes the result of a shell command for its text.
 
@@ -233,13 +293,15 @@ _Uses = Callable[[_Code, ast.AST], Iterator[tuple[ast.expr, bool]]]
 """What a node uses, and whether that use takes it for what it is not."""
 
 
-def _taken(code: str, known: _Code, uses: _Uses) -> list[Reading]:
+def _taken(
+    code: str, known: _Code, uses: _Uses, shapes: tuple[Shape, Shape] = ("whole", "item")
+) -> list[Reading]:
     found: dict[str, ast.expr] = {}
     others: set[str] = set()
     for node in ast.walk(known.tree):
         for owner, taken in uses(known, node):
             of = known.known(owner)
-            if of is None or of[0] == "data" or (of[0] == "item" and not taken):
+            if of is None or of[0] not in shapes or (of[0] == shapes[1] and not taken):
                 continue
             if taken:
                 found.setdefault(of[1], owner)
@@ -274,7 +336,7 @@ def _uses_of_rows(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]
     owner, key, _ = keyed(node)
     if owner is not None and isinstance(key, str):
         of = known.known(owner)
-        yield owner, of is not None and of[0] == "item"
+        yield owner, of is not None and of[0] in ("item", "row")
     elif owner is not None and isinstance(key, int) and isinstance(node, ast.Subscript):
         yield owner, True
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
@@ -401,6 +463,8 @@ def _reading(code: str, known: _Code, place: ast.expr, plain: bool) -> Reading:
     assert owner is not None and found is not None and place.end_lineno and place.end_col_offset is not None
     line, column = place.lineno, _column(code, place.lineno, place.col_offset)
     end = _offset(code, place.end_lineno, place.end_col_offset)
+    if place in _in_texts(known.tree):
+        return Reading(found[1], line, column)
     if isinstance(place, ast.Subscript):
         within = _offset(code, place.slice.lineno, place.slice.col_offset)
         start = code.rindex("[", 0, within)

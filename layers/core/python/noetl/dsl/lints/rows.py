@@ -23,7 +23,15 @@ from noetl.dsl.rows_as_list import (
     takes_for_summary,
     whole_result,
 )
-from noetl.dsl.shapes_in_code import Reading, data_of_sql, rows_of_sql, status_words, text_of_shell
+from noetl.dsl.shapes_in_code import (
+    Reading,
+    data_of_sql,
+    free_names,
+    rows_of_a_command,
+    rows_of_sql,
+    status_words,
+    text_of_shell,
+)
 from noetl.dsl.work import ResultAction, Rule, SetAction
 
 _RESULTS = re.compile(r"(\w+)\.results?")
@@ -49,6 +57,7 @@ def check_rows(lowering: Lowering, program: Program) -> None:
             if task.kind == "python" and lowering.semantics > 9:
                 _check_rows_read(lowering, step, task, sources)
                 _check_text_read(lowering, step, task, sources)
+                _check_ctx(lowering, step, task)
             if task.kind == "python":
                 _check_code(lowering, step, task, sources)
                 _check_loops(lowering, step, task, loops - {one.label for one in step.body.tasks})
@@ -139,7 +148,15 @@ def _check_rows_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
     given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
     tested = takes_for_list(_code(task), set(given)) if given else set()
     given = {name: source for name, source in _only(given, rows).items() if name not in tested}
-    for one in rows_of_sql(_code(task), given, {name for name in rows if "." not in name} - own):
+    named = {name for name in rows if "." not in name} - own
+    for one in rows_of_a_command(_code(task), _only(given, rows), named):
+        lowering.diagnostics.error(
+            "rows-as-list",
+            f"the code takes what a command of {one.source!r} gave for the list of its rows",
+            _place(task, one),
+            hint="it is a mapping: read its `rows`; `noetl migrate` writes that for duckdb",
+        )
+    for one in rows_of_sql(_code(task), given, named):
         lowering.diagnostics.error(
             "rows-as-list",
             f"the code takes the result of SQL in {one.source!r} for the list of its rows",
@@ -160,6 +177,19 @@ def _check_text_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
             f"the code takes the result of the shell command in {one.source!r} for a text",
             _place(task, one),
             hint=f"it is a mapping: hand over {{{{ {one.source}.stdout }}}}, or read its `stdout` in the code",
+        )
+
+
+def _check_ctx(lowering: Lowering, step: Step, task: Task) -> None:
+    """Report code that reads ``ctx``, a name of templates."""
+    if "ctx" in _entries(task.input) or "ctx" in _entries(step.args):
+        return
+    for one in free_names(_code(task), "ctx")[:1]:
+        lowering.diagnostics.error(
+            "ctx-in-code",
+            "the code has no name `ctx`: that is one of templates",
+            _place(task, one),
+            hint="read `context`, which has what `ctx`, the workload and results have by that name",
         )
 
 

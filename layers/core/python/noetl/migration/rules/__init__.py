@@ -16,8 +16,10 @@ from noetl.migration.rules.document import (
     root_variables,
     telemetry,
 )
-from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages, retry_status
+from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages, retry_status, tls_verified
 from noetl.migration.rules.reading import (
+    command_rows,
+    context_name,
     data_of_sql,
     loop_index,
     loop_results,
@@ -140,6 +142,7 @@ _MODULES = (
     *(
         empty_keys,
         http_data,
+        tls_verified,
         script_file,
         encoded_text,
         python_libs,
@@ -166,7 +169,18 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, data_of_sql, shell_text),
+    *(
+        payload,
+        steps_prefix,
+        loop_index,
+        loop_results,
+        loop_summary,
+        rows_list,
+        data_of_sql,
+        command_rows,
+        shell_text,
+        context_name,
+    ),
     *(spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)
