@@ -11,6 +11,7 @@ from noetl.dsl.shapes_in_code import (
     rows_of_sql,
     status_words,
     text_of_shell,
+    whole_answers,
 )
 
 GIVEN = {"found": "load", "answers": "each"}
@@ -180,3 +181,16 @@ def test_a_name_is_free_where_code_does_not_bind_it() -> None:
     assert [(one.line, text[one.start : one.end]) for one in free_names(text, "ctx")] == [(1, "ctx"), (2, "")]
     for code in ("ctx = {}\nctx['x']", "def main(ctx):\n  return ctx", "print('ctx')", "a.ctx", "ctx ="):
         assert not free_names(code, "ctx")
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("ok = found.get('status_code', 0) == 200\nrows = found.get('data')", ["load"]),
+        ("rows = [one['data'] for one in answers if one.get('status_code') == 200]", ["each"]),
+        ("ok = found.get('status_code', 0) == 200", []),
+        ("rows = [one['data'] for one in found if one.get('status_code') == 200]", []),
+    ],
+)
+def test_status_code_and_data_are_those_of_a_whole_answer(code: str, found: list[str]) -> None:
+    assert [one.source for one in whole_answers(code, GIVEN, NAMED, {"each"})] == found

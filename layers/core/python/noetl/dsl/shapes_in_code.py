@@ -224,6 +224,32 @@ def rows_of_sql(code: str, given: Mapping[str, str], named: Collection[str] = ()
     return _taken(code, _Code(tree, given, named), _uses_of_rows)
 
 
+def whole_answers(
+    code: str, given: Mapping[str, str], named: Collection[str], loops: Collection[str]
+) -> list[Reading]:
+    """Return the places where code reads ``status_code`` of a source of which it reads ``data``, too.
+
+    One for each source: both are parts of an HTTP answer, and seldom of its body. ``loops``: sources of which it reads them of an item.
+    """
+    tree = _tree(code, '"status_code"', "'status_code'")
+    if tree is None:
+        return []
+    known = _Code(tree, given, named)
+    found: dict[str, Reading] = {}
+    data: set[str] = set()
+    for node in ast.walk(tree):
+        owner, key, _ = keyed(node)
+        of = known.known(owner) if owner is not None and isinstance(node, ast.expr) else None
+        if of is None or of[0] != ("item" if of[1] in loops else "whole"):
+            continue
+        if key == "data":
+            data.add(of[1])
+        elif key == "status_code" and isinstance(node, ast.expr):
+            place = Reading(of[1], node.lineno, _column(code, node.lineno, node.col_offset))
+            found.setdefault(of[1], place)
+    return sorted(one for source, one in found.items() if source in data)
+
+
 def free_names(code: str, name: str) -> list[Reading]:
     """Return the places where code reads a name that it neither binds nor is given."""
     tree = _tree(code, name)

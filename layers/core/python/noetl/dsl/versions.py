@@ -34,7 +34,8 @@ input is the result of a step without a tool is refused, and one of ``postgres``
 9: code that reads ``data`` of the result of SQL, or compares ``status`` of an HTTP answer with a word, is refused.
 
 10: code that counts the result of SQL, or reads rows of it without ``rows``, is refused, and code that takes the result of a shell command for
-a text, what a command of SQL gave for its rows, or a name ``ctx`` that it does not have. ``workload``, ``ctx`` and ``vars`` are whole as
+a text, what a command of SQL gave for its rows, a name ``ctx`` that it does not have, or a body
+for the whole answer. ``workload``, ``ctx`` and ``vars`` are whole as
 parameters of ``main`` and in ``context``.
 """
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
+from noetl.dsl.expressions import name_offset
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.nodes import Expr, LiteralNode, Map, Node, Pos
 from noetl.dsl.program import Pipeline, Program, Step, Task
@@ -31,6 +32,7 @@ from noetl.dsl.shapes_in_code import (
     rows_of_sql,
     status_words,
     text_of_shell,
+    whole_answers,
 )
 from noetl.dsl.work import ResultAction, Rule, SetAction
 
@@ -47,6 +49,9 @@ def check_rows(lowering: Lowering, program: Program) -> None:
     answers = {step.name for step in program.steps if _is_list(step) and _is_answer(_single(step))}
     if lowering.semantics > 9:
         steps |= _variables(program)
+    bodies = {step.name for step in program.steps if _is_list(step) and _gives_body(_single(step))}
+    if lowering.semantics > 9:
+        _check_status(lowering, {name for name, task in steps.items() if _gives_body(task)})
     for step in program.steps:
         if not isinstance(step.body, Pipeline):
             continue
@@ -58,6 +63,7 @@ def check_rows(lowering: Lowering, program: Program) -> None:
                 _check_rows_read(lowering, step, task, sources)
                 _check_text_read(lowering, step, task, sources)
                 _check_ctx(lowering, step, task)
+                _check_answers(lowering, step, task, sources, bodies)
             if task.kind == "python":
                 _check_code(lowering, step, task, sources)
                 _check_loops(lowering, step, task, loops - {one.label for one in step.body.tasks})
@@ -180,6 +186,41 @@ def _check_text_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
         )
 
 
+def _check_status(lowering: Lowering, bodies: set[str]) -> None:
+    """Report templates that read ``status_code`` of a step whose result is the body of an answer."""
+    names = lowering.names
+    own = names.workload | names.ctx | names.vars
+    for use in lowering.uses:
+        hidden = own | names.arguments(use.frame.step) | use.frame.names if use.frame.step else own
+        for scope, entry in sorted(use.analysis.entries):
+            if entry == "status_code" and scope in bodies - hidden - {use.frame.step}:
+                lowering.diagnostics.error(
+                    "answer-as-body",
+                    f"the result of {scope!r} is the body of the answer, and has no `status_code`",
+                    use.scalar.locate(name_offset(use.scalar.value, scope)),
+                    hint=f"with `next: {{ arcs: … }}`, the result of {scope!r} is the whole answer",
+                )
+
+
+def _check_answers(
+    lowering: Lowering, step: Step, task: Task, sources: dict[str, Task], loops: set[str]
+) -> None:
+    """Report code that reads a whole answer of a step whose result is the body.
+
+    ``loops``: those whose result is a list of bodies.
+    """
+    bodies = {name for name, source in sources.items() if _gives_body(source)} | loops
+    own = _entries(task.input).keys() | lowering.names.workload
+    given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
+    for one in whole_answers(_code(task), _only(given, bodies), bodies - own, loops):
+        lowering.diagnostics.error(
+            "answer-as-body",
+            f"the code reads `status_code` and `data` of {one.source!r}, whose result is the body of the answer",
+            _place(task, one),
+            hint=f"with `next: {{ arcs: … }}`, the result of {one.source!r} is the whole answer; else read the body",
+        )
+
+
 def _check_ctx(lowering: Lowering, step: Step, task: Task) -> None:
     """Report code that reads ``ctx``, a name of templates."""
     if "ctx" in _entries(task.input) or "ctx" in _entries(step.args):
@@ -290,6 +331,10 @@ def _is_answer(task: Task | None) -> bool:
     if task is None or task.kind != "http" or task.form != "canonical" or task.part:
         return False
     return not any(name in _entries(task.params) for name in ("stream", "save"))
+
+
+def _gives_body(task: Task | None) -> bool:
+    return task is not None and task.kind == "http" and task.form == "event"
 
 
 def _single(step: Step) -> Task | None:
