@@ -227,7 +227,7 @@ def rows_of_sql(code: str, given: Mapping[str, str], named: Collection[str] = ()
 def whole_answers(
     code: str, given: Mapping[str, str], named: Collection[str], loops: Collection[str]
 ) -> list[Reading]:
-    """Return the places where code reads ``status_code`` of a source of which it reads ``data``, too.
+    """Return the places where code reads ``status_code`` of a source, and ``data``, too.
 
     One for each source: both are parts of an HTTP answer, and seldom of its body. ``loops``: sources of which it reads them of an item.
     """

@@ -187,7 +187,7 @@ def _check_text_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
 
 
 def _check_status(lowering: Lowering, bodies: set[str]) -> None:
-    """Report templates that read ``status_code`` of a step whose result is the body of an answer."""
+    """Report templates that read ``status_code`` of a step whose result is a body."""
     names = lowering.names
     own = names.workload | names.ctx | names.vars
     for use in lowering.uses:
