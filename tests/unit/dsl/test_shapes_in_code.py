@@ -7,6 +7,7 @@ import pytest
 from noetl.dsl.shapes_in_code import (
     data_of_sql,
     free_names,
+    renamed,
     rows_of_a_command,
     rows_of_sql,
     status_words,
@@ -174,6 +175,18 @@ def test_code_that_knows_what_a_command_gives_is_none_of_it(code: str) -> None:
 )
 def test_what_a_command_gave_is_no_list_of_rows(code: str, places: list[str]) -> None:
     assert [code[one.start : one.end] for one in rows_of_a_command(code, GIVEN)] == places
+
+
+@pytest.mark.parametrize(
+    ("code", "made"),
+    [
+        ("a = ctx['x']\nprint(f\"{ctx['y']} of ctx now\")\nb = 'ctx'", None),
+        ("a = f'{ctx[0]}' + ctx['é']", "a = f'{context[0]}' + context['é']"),
+        ("a = ctx.get('ctx', b.ctx)", "a = context.get('ctx', b.ctx)"),
+    ],
+)
+def test_a_free_name_is_renamed_where_that_is_sure(code: str, made: str | None) -> None:
+    assert renamed(code, "ctx", "context") == (code if made is None else made)
 
 
 def test_a_name_is_free_where_code_does_not_bind_it() -> None:

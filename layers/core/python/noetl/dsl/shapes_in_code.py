@@ -264,6 +264,32 @@ def free_names(code: str, name: str) -> list[Reading]:
     return found
 
 
+def renamed(code: str, name: str, new: str) -> str:
+    """Return code that reads ``new`` where it read a free ``name``.
+
+    It is the code as it is where no rewriting is sure.
+    """
+    spans = {(one.start, one.end) for one in free_names(code, name) if one.end}
+    tree = parse_python(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and node.end_lineno and node.end_col_offset is not None:
+            start, end = (
+                _offset(code, node.lineno, node.col_offset),
+                _offset(code, node.end_lineno, node.end_col_offset),
+            )
+            within = re.finditer(rf"(?<![\w.'\"]){re.escape(name)}(?![\w'\"])", code[start:end])
+            spans |= {(start + one.start(), start + one.end()) for one in within}
+    text = code
+    for start, end in sorted(spans, reverse=True):
+        text = f"{text[:start]}{new}{text[end:]}"
+    for one in _names(tree, name):
+        one.id = new
+    try:
+        return text if ast.dump(parse_python(text)) == ast.dump(tree) else code
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return code
+
+
 def _in_texts(tree: ast.Module) -> set[ast.AST]:
     """Return what is in the braces of an f-string.
 

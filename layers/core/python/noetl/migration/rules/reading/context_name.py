@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.dsl.shapes_in_code import free_names
+from noetl.dsl.shapes_in_code import free_names, renamed
 from noetl.formatting.nodes import Map, Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
@@ -29,9 +29,8 @@ def _rename(owner: Map, task: Map) -> None:
         return
     if any(one.key in ("ctx", "context") for one in [*given_to(owner), *given_to(task)]):
         return
-    for one in reversed(free_names(text, "ctx")):
-        text = f"{text[: one.start]}context{text[one.end :]}"
-    rewrite(code, text)
+    if free_names(text, "ctx"):
+        rewrite(code, renamed(text, "ctx", "context"))
 
 
 RULE = Rule("context-name", "Code reads names of the playbook from `context`.", apply, repairs=True)
