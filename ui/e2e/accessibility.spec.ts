@@ -62,13 +62,21 @@ const SPARING: Look[] = [
   { width: 1440, colorScheme: "dark", look: (axe: AxeBuilder) => axe.withRules(["color-contrast"]) },
   { width: 360, colorScheme: "dark", look: (axe: AxeBuilder) => axe.withTags(TAGS).disableRules(["color-contrast"]) },
 ];
-/** All rules in both themes at both widths take three times as long: `make test-ui` does that. */
+/** All rules in both themes at both widths take three times as long: `make test-ui` does that. `make test` has a sample, see `looksAt`. */
 const LOOKS =
   process.env.NOETL_UI_LOOKS === "all"
     ? [1440, 360].flatMap((width) =>
         (["light", "dark"] as const).map((colorScheme): Look => ({ width, colorScheme, look: (axe) => axe.withTags(TAGS) })),
       )
     : SPARING;
+
+/** Of the pages that have the most of their own: tables, a graph, an editor, forms. */
+const SAMPLE = new Set(["executions", "graph", "timeline", "editor", "run form", "dead letters", "sql"]);
+
+/** In how many themes and widths to look at a page: in the sample of `make test` most pages in the first alone. */
+function looksAt(name: string): Look[] {
+  return process.env.NOETL_UI_LOOKS === "sample" && !SAMPLE.has(name) ? LOOKS.slice(0, 1) : LOOKS;
+}
 
 /** Else its half a megabyte would be read by the page at each look. */
 const IS_THERE = "void axe;";
@@ -96,7 +104,7 @@ test("axe finds nothing on any page, in both themes and at both widths", { tag: 
 
 /** Look at a page in every theme and width; what is found fails the test at its end. */
 async function examine(page: Page, name: string): Promise<void> {
-  for (const { width, colorScheme, look } of LOOKS) {
+  for (const { width, colorScheme, look } of looksAt(name)) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await expect(page.locator(".skeleton")).toHaveCount(0);

@@ -47,7 +47,7 @@ async function bytesOf(page: Page, act: () => Promise<void>): Promise<number> {
 
 const ITEMS = 100_000;
 
-test("a page of 100,000 items reads as much as one of 10, and is there after 1 s of work", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("a page of 100,000 items reads as much as one of 10, and is there after 1 s of work", async ({ page, server, ui }) => {
   test.setTimeout(600_000);
   await server.register(LOOP);
   const small = await server.run("test/loop", { count: 10 });
