@@ -128,7 +128,9 @@ def test_answers_are_those_of_the_document(server, monkeypatch, part):
     token = server.tokens.add("document", ["admin", "worker"])
     known = furnish(server, token)
     schema = schemathesis.openapi.from_url(f"{server.address}/openapi.json", config=config(token))
-    schema = schema.include(lambda context: zlib.crc32(context.operation.label[::-1].encode()) % PARTS == part)
+    schema = schema.include(
+        lambda context: zlib.crc32(context.operation.label[::-1].encode()) % PARTS == part
+    )
     schemathesis.hook("before_call")(about_what_there_is(known))
     wrong: dict[str, str] = {}
     operations: set[str] = set()

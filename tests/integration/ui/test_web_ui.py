@@ -82,7 +82,7 @@ def test_units(built: None) -> None:
 
 @pytest.mark.timeout(LONGEST + 60)
 def test_what_people_do_first_in_chromium(built: None) -> None:
-    """Do what people do first; hold the targets of sizes and times, and axe on every page, on some in both themes and at two widths."""
+    """Do what people do first; hold the targets of sizes and times, and axe on each kind of page, on some in both themes and at two widths."""
     _npm("run", "e2e", "--", *PLAIN, "--grep", "@gate", **({} if WHOLE else {"NOETL_UI_LOOKS": "sample"}))
 
 
