@@ -158,6 +158,13 @@ FORMAT ?= csv
 million: $(READY) ## a loop over a million rows of a bucket: items/s, memory, state (ROWS=… FORMAT=csv|jsonl|parquet|prefix)
 	@$(BIN)/python -m tests.bench.million --s3 --rows $(ROWS) --format $(FORMAT)
 
+LIVES ?= 1000000
+KIND ?= python-shared
+
+.PHONY: lifetime
+lifetime: $(READY) ## a million executions in one process: its memory along the way, and the disk of each (LIVES=… KIND=python-shared|python|http|postgres|tick)
+	@$(BIN)/python -m tests.bench.lifetime --executions $(LIVES) --kind $(KIND)
+
 .PHONY: latency
 latency: $(READY) ## how long a step takes on a deployment on this machine (HOMES="DIR DIR" compares those that are up; JSON=1; PAGE=1 writes the docs)
 	@$(BIN)/python -m tests.bench.latency $(foreach home,$(HOMES),--home $(home)) $(if $(JSON),--json) $(if $(PAGE),--page)
@@ -176,6 +183,13 @@ soak: $(READY) ## simulated crashes, kills, database stops, whole executions (SE
 outages: $(READY) ## 100 outages of a database of 1 s to 2 minutes, on this machine and on the emulator (DATABASE_OUTAGES=… SEED=first)
 	NOETL_SOAK_OUTAGES=$(DATABASE_OUTAGES) NOETL_FIRST_OUTAGE=$(SEED) \
 	  $(BIN)/python -m pytest -q -n 0 -s tests/faults/test_outages.py tests/e2e/test_outages.py
+
+FUNCTION_KILLS ?= 500
+
+.PHONY: function-kills
+function-kills: $(READY) ## functions on the emulator are killed while executions run (FUNCTION_KILLS=… SEED=first)
+	NOETL_SOAK_EMULATOR_KILLS=$(FUNCTION_KILLS) NOETL_FIRST_SEED=$(SEED) \
+	  $(BIN)/python -m pytest -q -n 0 -s --timeout=7200 tests/e2e/test_kills.py
 
 INPUTS ?= 100000
 

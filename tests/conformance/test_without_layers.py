@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from noetl.kinds.sandbox import process
+from noetl.kinds.sandbox import pool, process
 from noetl.kinds.sandbox.layers import SWITCHES, WITHOUT, Layers
+from noetl.kinds.sandbox.pool import ChildPool
 from noetl.testing.memory import real_worker
 from tests.conformance.cases import Case, compact, find_cases, load_history, play, sources_of
 from tests.conformance.memory import ExplainedBackend
@@ -40,7 +42,11 @@ def test_code_does_the_same_without_layers(name: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr(process, "layers", layers)
     case = CASES[name]
     backend = ExplainedBackend()
-    seen: Any = play(case, backend, real_worker)
+    with closing(
+        ChildPool(4)
+    ) as children:  # no process that an execution before has left for others of its playbook
+        monkeypatch.setattr(pool, "_shared", children)
+        seen: Any = play(case, backend, real_worker)
     check_tools(seen, case)
     check_outcome(seen, case.expect)
     assert {path: compact(steps) for path, steps in seen.histories.items()} == load_history(case)

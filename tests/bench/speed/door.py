@@ -79,6 +79,14 @@ class NoetlDoor:
     def asking(self, path: str) -> Ask:
         return partial(self._execute, path)
 
+    def starting(self, path: str) -> Ask:
+        """Starts that are answered at once."""
+
+        async def ask(connection: Connection) -> None:
+            _good(await connection.ask("POST", "/api/executions", {"path": path, "payload": {}}))
+
+        return ask
+
     def result(self, path: str) -> Any:
         """What one execution gives."""
 

@@ -23,6 +23,7 @@ WORKLOADS = {
     "parallel": "a parallel loop",
     "sequential": "a sequential loop of 1,000",
     "door": "three steps over HTTP: start, and wait for the end",
+    "starts": "starts over HTTP, each of an execution of one step",
     "door-chain": "a chain of 100 steps over HTTP, per step",
     "door-parallel": "a parallel loop over HTTP",
     "door-sequential": "a sequential loop of 1,000 over HTTP",

@@ -180,7 +180,21 @@ def serve(home: Path, book: Book, sizes: Sizes, kinds: Sequence[str], url: str) 
                     at_door, book, "noetl", kind, door.address, door.token, ask, clients, sizes, way
                 )
                 book.guarded(f"noetl door {kind} {clients}", work)
+                if kind == "tick":
+                    book.guarded(f"noetl starts {clients}", partial(starts, book, door, clients, sizes))
             through(book, door, kind, sizes, url, way)
+
+
+def starts(book: Book, door: NoetlDoor, clients: int, sizes: Sizes) -> None:
+    """Starts that are answered when they are written; the executions run meanwhile, and end before the next measure."""
+    path = door.register(chain(1, "tick"))
+    ask = door.starting(path)
+    count = sizes.count(visit(door.address, door.token, ask, clients, sizes.least // 4).per_second)
+    rates = []
+    for _ in range(sizes.runs):
+        rates.append(visit(door.address, door.token, ask, clients, count).per_second)
+        door.result(path)
+    book.note("noetl", "starts", "tick", "rate", "starts/s", rates, clients=clients, size=count)
 
 
 def check_sum(door: NoetlDoor, kind: str, url: str) -> None:

@@ -15,12 +15,20 @@ from tests.bench.speed.figures import LESS_IS_BETTER, ROOT, WORKLOADS, number
 HISTORY = ROOT / "docs" / "speed.json"
 PAGES = (ROOT / "docs" / "speed.md", ROOT / "README.md")
 BEGIN, END = "<!-- speed:{name} -->", "<!-- /speed:{name} -->"
-KINDS = {"python": "`python`", "http": "`http`", "postgres": "`postgres`", "tick": "no-op"}
+KINDS = {
+    "python": "`python`",
+    "python-shared": "`process: playbook`",
+    "http": "`http`",
+    "postgres": "`postgres`",
+    "tick": "no-op",
+}
+SHARED = "python-shared"
 PEERS = {"dbos": "DBOS", "restate": "Restate"}
 ROWS = (
     *((name, measure, 0) for name, measure in (("chain", "per step"), ("alone", "p50"), ("many", "rate"))),
     *(("door", measure, clients) for clients in (1, 16, 64) for measure in ("rate", "p50", "p99")),
     *((name, "rate", 0) for name in ("parallel", "sequential")),
+    *(("starts", "rate", clients) for clients in (1, 16, 64)),
     ("door-chain", "per step", 1),
     *((f"door-{name}", "rate", 1) for name in ("parallel", "sequential")),
 )
@@ -67,13 +75,21 @@ def render(page: str, history: list[Record]) -> str:
 def tables(run: Record) -> str:
     """What the run was, `python` beside the peers, and the other kinds."""
     found, peers = _index(run), _peers(run)
-    heads = ["`python`", "in commits", *(f"{PEERS[one]} | beside {PEERS[one]}" for one in peers)]
-    first = [_row(["", *heads]), "|" + "---|" * (3 + 2 * len(peers))]
+    heads = [
+        KINDS["python"],
+        "in commits",
+        KINDS[SHARED],
+        *(f"{PEERS[one]} | beside {PEERS[one]}" for one in peers),
+    ]
+    first = [_row(["", *heads]), "|" + "---|" * (4 + 2 * len(peers))]
     for row in ROWS:
         if (ours := found.get(("noetl", "python", *row))) is not None:
+            shared = found.get(("noetl", SHARED, *row))
             others = [found.get((one, "python", *row)) for one in peers]
-            beside = [text for other in others for text in (_told(other), _ratio(ours, other))]
-            first.append(_row([_title(row, ours), _told(ours), _commits(ours, found), *beside]))
+            beside = [text for other in others for text in (_told(other), _ratios(ours, shared, other))]
+            first.append(
+                _row([_title(row, ours), _told(ours), _commits(ours, found), _told(shared), *beside])
+            )
     kinds = [kind for kind in KINDS if any(key[:2] == ("noetl", kind) for key in found)]
     second = [_row(["", *(KINDS[kind] for kind in kinds)]), "|" + "---|" * (1 + len(kinds))]
     for row in (*ROWS, ("chain", "commits", 0), ("chain", "wal", 0)):
@@ -88,13 +104,14 @@ def brief(run: Record) -> str:
     """The few rows of the README."""
     found, peers = _index(run), _peers(run)
     made = [
-        _row(["`python` steps", "NoETL", *(PEERS[one] for one in peers)]),
-        "|" + "---|" * (2 + len(peers)),
+        _row(["`python` steps", "NoETL", f"NoETL, {KINDS[SHARED]}", *(PEERS[one] for one in peers)]),
+        "|" + "---|" * (3 + len(peers)),
     ]
     for row in BRIEF:
         if (ours := found.get(("noetl", "python", *row))) is not None:
+            shared = _middle(found.get(("noetl", SHARED, *row)))
             others = (_middle(found.get((one, "python", *row))) for one in peers)
-            made.append(_row([_title(row, ours), _middle(ours), *others]))
+            made.append(_row([_title(row, ours), _middle(ours), shared, *others]))
     return "\n".join(made)
 
 
@@ -165,6 +182,11 @@ def _middle(figure: dict[str, Any] | None) -> str:
 
 def _less(figure: dict[str, Any]) -> bool:
     return str(figure["unit"]).split("/")[0] in LESS_IS_BETTER
+
+
+def _ratios(ours: dict[str, Any], shared: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
+    """How many times as fast as a peer: with a process for each execution, and with one for all."""
+    return _ratio(ours, other) if shared is None else f"{_ratio(ours, other)}, {_ratio(shared, other)}"
 
 
 def _ratio(ours: dict[str, Any], other: dict[str, Any] | None) -> str:

@@ -24,6 +24,7 @@ class Task:
         self.execution_id = next(_executions)
         self.log: list[str] = []
         self.scope: dict[str, Any] = {}
+        self.program = "p"
 
     def run(
         self,
@@ -49,6 +50,7 @@ class Task:
             log=self.log.append,
             input=given or {},
             lookup=self.scope.__getitem__,
+            program=self.program,
         )
         return default_registry().run(self.kind, params, context)
 

@@ -79,6 +79,58 @@ def test_a_child_serves_one_execution_only(make_pool):
     assert call(pool, 1) == first[0]
 
 
+def shared(program: str = "one", **limits: int) -> Owner:
+    return Owner(0, TaskLimits(1 << 30, 1 << 20, **limits), program=program)
+
+
+def name_in(pool: ChildPool, who: Owner, code: str = WHO) -> str:
+    clock = watch()
+    with pool.lease(who) as child:
+        return child.call(code, {}, clock)["result"]
+
+
+def test_a_child_of_a_program_serves_its_executions_and_no_other_program(make_pool):
+    pool = make_pool(4)
+    first = name_in(pool, shared())
+    pool.end(range(1, 1000))
+    assert name_in(pool, shared()) == first
+    assert name_in(pool, shared("two")) != first
+    assert name_in(pool, Owner(0, TaskLimits(1 << 30, 1 << 20))) != first
+    with pool.lease(shared()), pool.lease(shared()) as beside:
+        assert beside.call(WHO, {}, watch())["result"] != first, "one call at a time"
+
+
+def test_a_child_of_a_program_ends_after_many_calls(make_pool, monkeypatch):
+    monkeypatch.setattr(child_module, "SHARED_CALLS", 3)
+    pool = make_pool(4)
+    names = [name_in(pool, shared()) for _ in range(7)]
+    assert [len(set(names[start : start + 3])) for start in (0, 3, 6)] == [1, 1, 1]
+    assert len(set(names)) == 3
+    assert len({call(pool, 1) for _ in range(7)}) == 1, "a child of an execution is kept"
+
+
+@linux
+@pytest.mark.parametrize("left", ["sys.kept = bytearray(40 << 20)", "open('f', 'wb').write(bytes(60_000))"])
+def test_no_execution_meets_a_limit_that_others_have_used_up(make_pool, monkeypatch, left):
+    monkeypatch.setattr(child_module, "LOOK_SECONDS", 0)
+    pool = make_pool(4)
+    plain, full = Owner(0, TaskLimits(64 << 20, 1 << 20, disk_bytes=100_000), program="p"), f"{left}\n"
+    before = name_in(pool, plain)
+    assert name_in(pool, plain, WHO.replace("import os, sys\n", f"import os, sys\n{full}")) == before
+    assert name_in(pool, plain) != before
+
+
+def test_a_child_of_a_program_gives_way_to_one_whose_execution_goes_on(make_pool):
+    pool = make_pool(2)
+    with reporting_needs({1: Need.NONE, 2: Need.SOON, 3: Need.SOON}.__getitem__):
+        of_program, first = name_in(pool, shared()), call(pool, 1)
+        second = call(pool, 2)
+        assert name_in(pool, shared()) == of_program, "1 needs its child less"
+        call(pool, 3)
+        assert (call(pool, 2), name_in(pool, shared()) == of_program) == (second, False)
+        assert call(pool, 1) != first
+
+
 def test_other_limits_are_another_owner(make_pool):
     pool = make_pool(4)
     clock = watch()

@@ -199,3 +199,25 @@ def test_code_is_compiled_once_for_all_executions(monkeypatch):
     code = "result = n + 1  # as no other test has it"
     assert [Task("python").run({"code": code}, {"n": number}).result for number in range(3)] == [1, 2, 3]
     assert compiled == [code]
+
+
+KEEP = "import sys\nkept = getattr(sys, 'kept', 0)\nsys.kept = kept + 1\nresult = [kept, 'kept_before' in globals()]\nkept_before = 1"
+
+
+def test_executions_of_a_program_share_a_process_where_its_code_says_so():
+    first, second, other = Task("python"), Task("python"), Task("python")
+    other.program = "another"
+    assert [first.execution_id, first.program] != [second.execution_id, first.program]
+    shared = {"code": KEEP, "process": "playbook"}
+    found = [one.run(shared).result for one in (first, second, other, first)]
+    assert found == [[0, False], [1, False], [0, False], [2, False]], "modules stay, variables do not"
+    own = {"code": KEEP, "process": "execution"}
+    assert [one.run(own).result for one in (first, second)] == [[0, False], [0, False]]
+    assert first.run({"code": KEEP}).result == [1, False], "as it is without the parameter"
+
+
+@pytest.mark.parametrize("process", ["worker", "", 1, None, ["playbook"]])
+def test_nothing_else_shares_a_process(python_task, process):
+    error = python_task.error({"code": "result = 1", "process": process})
+    assert error.kind == "schema"
+    assert "process" in str(error)

@@ -83,7 +83,7 @@ function Enter() {
   const navigate = useNavigate();
   const router = useRouter();
   useEffect(() => {
-    const code = decodeURIComponent(location.hash.slice(1));
+    const code = location.hash.slice(1); // a code has no character that an address escapes
     const answer = new URLSearchParams(location.search);
     history.replaceState(null, "", location.pathname);
     if (!code && !isAnswer(answer)) {

@@ -114,6 +114,13 @@ def test_big_integers_and_aliases_keep_their_value():
     }
 
 
+def test_a_merge_key_in_quotes_is_a_key():
+    tree, problems = read("{\"<<\": {x: 1}, '<<y': 2}")
+    assert not problems
+    assert tree.plain() == {"<<": {"x": 1}, "<<y": 2}
+    assert read("<<: {x: 1}")[1], "without quotes it would mean something else to others"
+
+
 def test_deepest_allowed_document():
     tree, problems = read("a: " + "[" * 99 + "]" * 99)
     assert tree is not None

@@ -336,6 +336,8 @@ class TaskContext:
     """Path → text of the Python files that are shipped with the playbook."""
     lock: str = ""
     """The lock of the libraries that the playbook requires; empty: it requires none."""
+    program: str = ""
+    """The digest of the program that runs: the same for all executions of one version of a playbook."""
     wake: str = ""
     """Names the suspended task to those outside who may wake it before its delay is over (``domain.events.WorkAdvanced``)."""
 

@@ -120,7 +120,7 @@ class _Builder:
         start, end = event.start_mark.index, event.end_mark.index
         self.spans.append((start, end))
         tag = event.tag or loader.resolve(yaml.ScalarNode, event.value, event.implicit)
-        return key_text(tag, event.value), self.text[start:end]
+        return key_text(tag, event.value, plain=not event.style), self.text[start:end]
 
     def scalar(self, loader: Any, event: Any) -> Text:
         start, end = event.start_mark.index, event.end_mark.index

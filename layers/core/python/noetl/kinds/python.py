@@ -30,6 +30,9 @@ SPEC = KindSpec(
     needs_network=True,
 )
 
+EXECUTION, PLAYBOOK = "execution", "playbook"
+"""Whose tasks share a process."""
+
 EXAMPLE: dict[str, Any] = {"code": 'def main(amount, rate=0.2):\n    return {"tax": amount * rate}\n'}
 
 CODE_NAME = 100
@@ -40,13 +43,16 @@ class Code(msgspec.Struct, frozen=True):
     """``Params`` that needed no model to be checked."""
 
     code: str
+    process: str = EXECUTION
 
 
 def plain(params: Mapping[str, Any]) -> Code | None:
-    """Return parameters that are the code alone; None: the model has to check them."""
-    code = params.get("code")
-    if len(params) == 1 and type(code) is str and 0 < len(code) <= CODE_CHARACTERS and _is_unicode(code):
-        return Code(code)
+    """Return parameters that are plainly right; None: the model has to check them."""
+    code, process = params.get("code"), params.get("process", EXECUTION)
+    if len(params) != 1 + ("process" in params) or process not in (EXECUTION, PLAYBOOK):
+        return None
+    if type(code) is str and 0 < len(code) <= CODE_CHARACTERS and _is_unicode(code):
+        return Code(code, process)
     return None
 
 
@@ -89,14 +95,25 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
     return []
 
 
-def prepare(context: TaskContext) -> None:
-    """Start the process of the execution's code, if there is none.
+def prepare(raw_params: Mapping[str, Any], context: TaskContext) -> None:
+    """Start the process of the code, if there is none.
 
     Libraries are left to the call.
     """
     if not context.lock:
-        settings = context.settings
-        shared_pool().prepare(Owner(context.execution_id, limits_of(settings), places_of(settings)))
+        shared_pool().prepare(_owner(raw_params.get("process"), context))
+
+
+def _owner(process: Any, context: TaskContext, libraries: str = "") -> Owner:
+    """Return whom the process works for. ``process``: the parameter."""
+    settings = context.settings
+    shared = process == PLAYBOOK and bool(context.program)
+    return Owner(
+        0 if shared else context.execution_id,
+        limits_of(settings),
+        places_of(settings, libraries),
+        context.program if shared else "",
+    )
 
 
 def run(params: Params | Code, context: TaskContext) -> TaskResult:
@@ -106,14 +123,13 @@ def run(params: Params | Code, context: TaskContext) -> TaskResult:
     ``result_not_json``, ``result_too_large``, ``output_limit``, ``process_exited``, ``process_crashed`` or ``no_answer``; kind
     ``storage_quota`` (``disk_limit``, ``out_of_memory``); kind ``timeout``; kind ``cancelled``.
     """
-    settings = context.settings
     with use_libraries(context) as libraries:
-        owner = Owner(context.execution_id, limits_of(settings), places_of(settings, libraries))
+        owner = _owner(params.process, context, libraries)
         watch = Watch.start(context)
         with shared_pool().lease(owner) as child:
             answer = child.call(params.code, context.input, watch)
     if "error" in answer:
-        raise _raised(answer["error"], settings.python_memory_bytes)
+        raise _raised(answer["error"], context.settings.python_memory_bytes)
     if "problem" in answer:
         problem = answer["problem"] if isinstance(answer["problem"], dict) else {}
         raise TaskError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,6 +17,14 @@ class Params(KindParams):
     code: Annotated[
         str, Field(min_length=1, max_length=CODE_CHARACTERS, description="Python source, never a template.")
     ]
+
+    process: Annotated[
+        Literal["execution", "playbook"],
+        Field(
+            description="Who shares the process that runs the code: the tasks of one execution, or those of all "
+            "executions of this version of the playbook on one worker."
+        ),
+    ] = "execution"
 
     refused: ClassVar[Mapping[str, str]] = {
         "libs": "install libraries where workers run; code may import every library that is installed there",

@@ -69,6 +69,7 @@ OTHER_NAMES: Mapping[str, str] = MappingProxyType({"result": "artifact"})
 
 Answer = TaskResult | ChildRequest | WaitRequest | PollRequest
 Run = Callable[[Any, TaskContext], Answer]
+Prepare = Callable[[Mapping[str, Any], TaskContext], None]
 Stop = Callable[[Mapping[str, Any], TaskContext], None]
 Check = Callable[[Mapping[str, Any]], Iterable[ParamProblem]]
 
@@ -83,7 +84,7 @@ class LoadedKind:
         self.example: Mapping[str, Any] = getattr(kind, "EXAMPLE", {})
         self.extra_check: Check | None = getattr(kind, "check", None)
         self.stop: Stop | None = getattr(kind, "stop", None)
-        self.prepare: Callable[[TaskContext], None] | None = getattr(kind, "prepare", None)
+        self.prepare: Prepare | None = getattr(kind, "prepare", None)
         self._plain: Callable[[Mapping[str, Any]], Any] = getattr(kind, "plain", _not_plain)
         if not hasattr(kind, "plain"):
             _ = self.params  # what is wrong with the model is found when the kind is loaded
@@ -209,7 +210,7 @@ class Registry:
                 f"{name} failed: {type(error).__name__}: {error}", kind="unknown", code=type(error).__name__
             ) from error
 
-    def prepare(self, name: str, context: TaskContext) -> None:
+    def prepare(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> None:
         """Let a kind get ready for a call that may follow.
 
         It raises nothing: the call meets the same error.
@@ -217,7 +218,7 @@ class Registry:
         with suppress(Exception):
             prepare = self._load(name).prepare
             if prepare is not None:
-                prepare(context)
+                prepare(raw_params, context)
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
         """End the external job that a call of the kind began, by its PollRequest.

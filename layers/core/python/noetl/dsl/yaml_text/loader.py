@@ -264,7 +264,7 @@ class _Builder:
             tag = loader.resolve(yaml.ScalarNode, event.value, event.implicit)
         try:
             if self.expects_key():
-                self.key(Key(key_text(tag, event.value), pos))
+                self.key(Key(key_text(tag, event.value, plain=not event.style), pos))
                 return
             value = typed_value(tag, event.value)
         except BadScalar as bad:

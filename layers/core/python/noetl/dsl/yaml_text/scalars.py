@@ -69,13 +69,13 @@ def _number(text: str) -> float:
     return value
 
 
-def key_text(tag: str, text: str) -> str:
-    """Return a key as text.
+def key_text(tag: str, text: str, *, plain: bool) -> str:
+    """Return a key as text. ``plain``: it is written without quotes.
 
     Raises BadScalar for null and booleans, which look like text but are not.
     """
     kind = tag.removeprefix(_CORE)
-    if kind == "merge" or text == "<<":
+    if kind == "merge" or (plain and text == "<<"):
         raise BadScalar("yaml-merge-key", "YAML 1.2 has no merge keys (<<)", "write the shared keys out")
     if kind in ("null", "bool"):
         raise BadScalar("yaml-key", f"the key {text or 'null'} is not text", f'quote it: "{text or "null"}"')

@@ -17,7 +17,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
-from noetl.kinds.sandbox.disk import DiskUse, disk_fits
+from noetl.kinds.sandbox.disk import LOOK_SECONDS, DiskUse, disk_fits
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.pipes import open_pipes
@@ -33,14 +33,20 @@ FRAME_OVERHEAD = 64 * 1024
 """What an answer may be larger than its result: the envelope, or an error with its traceback."""
 CANCEL_CHECK_SECONDS = 0.25
 END_SECONDS = 2.0
+SHARED_CALLS = 1000
+"""Calls of a process that executions share."""
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Whom a child works for. A child is never given to another owner."""
+    """Whom a child works for. A child is never given to another owner.
+
+    ``program``: of the executions that share it; ``execution_id`` is 0 then. Empty: it is of one execution.
+    """
 
     execution_id: int
     limits: TaskLimits
     places: Places = msgspec.field(default_factory=Places)
+    program: str = ""
 
 
 class Child:
@@ -77,6 +83,7 @@ class Child:
         self._cancel_checked = 0.0
         self._disk = DiskUse(self._confined.folder, limits.disk_bytes)
         self._memory = self._confined.memory_use(limits.memory_bytes)
+        self._looked = time.monotonic()
         self.worn = False
         """The last call left the process unfit for another: out of memory, or without its output."""
 
@@ -98,6 +105,23 @@ class Child:
         Code that has returned its result may still write.
         """
         return self.owner is None or disk_fits(self._confined.folder, self.owner.limits.disk_bytes)
+
+    @property
+    def spent(self) -> bool:
+        """Whether a process that executions share ends, so that none meets what others used up.
+
+        After ``SHARED_CALLS`` calls, and when it has half of the memory or of the disk that a process may have.
+        """
+        if not self.owner.program:
+            return False
+        if self._calls >= SHARED_CALLS:
+            return True
+        if (now := time.monotonic()) - self._looked < LOOK_SECONDS:
+            return False
+        self._looked = now
+        return self._memory.is_half_full() or not disk_fits(
+            self._confined.folder, self.owner.limits.disk_bytes // 2
+        )
 
     @property
     def left_processes(self) -> bool:

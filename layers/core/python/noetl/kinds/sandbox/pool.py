@@ -1,7 +1,7 @@
-"""Children between calls, each kept for the execution it has worked for.
+"""Children between calls, each kept for its execution, or for those of a program.
 
-A child ends with its execution, or when no call uses it for long. One whose call left processes running is not kept; one whose threads
-fill its folder is ended.
+A child ends with its execution, or when no call uses it for long; one that executions share also after many calls. One whose call left
+processes running is not kept; one whose threads fill its folder is ended.
 
 The caller bounds how many are at work: a worker has ``NOETL_PYTHON_WORKERS`` threads for code, and begins with no more executions than
 may keep a child (``services.worker.ready_commands``). So no call waits for a place here.
@@ -19,6 +19,7 @@ from contextlib import contextmanager
 import msgspec
 
 from noetl.domain.errors import InfrastructureError
+from noetl.domain.workers.process_need import Need
 from noetl.kinds.sandbox.child import Child, Owner
 from noetl.kinds.sandbox.disk import LOOK_SECONDS
 from noetl.kinds.sandbox.ended import when_ended
@@ -122,7 +123,7 @@ class ChildPool:
         return None
 
     def _give_back(self, child: Child) -> None:
-        fit = not child.worn and not child.left_processes
+        fit = not (child.worn or child.spent or child.left_processes)
         if not (fit and self._keep_idle(child)):
             child.close()
 
@@ -147,7 +148,7 @@ class ChildPool:
 
         Nothing of its execution is ready or running if there is such a child; of several it is the one that has been idle longest.
         """
-        needs = [need_of(one.child.owner.execution_id) for one in self._idle]
+        needs = [_need_of(one.child.owner) for one in self._idle]
         return needs.index(min(needs))
 
     def _end_idle(self) -> None:
@@ -200,6 +201,14 @@ class ChildPool:
         if not self._idle:
             return min(LOOK_SECONDS, self._idle_seconds) if self._at_work else None
         return min(LOOK_SECONDS, max(0.01, self._idle[0].since + self._idle_seconds - time.monotonic()))
+
+
+def _need_of(owner: Owner) -> Need:
+    """Return how much a child is needed.
+
+    A program needs its children as much as an execution that is at work in another pool.
+    """
+    return Need.ELSEWHERE if owner.program else need_of(owner.execution_id)
 
 
 def _start(owner: Owner) -> Child:

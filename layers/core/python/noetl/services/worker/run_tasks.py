@@ -267,7 +267,7 @@ class TaskRunner:
             context = self._context(op, run, given, timeout)
             if self.gate is not None:
                 if self.gate.closed:
-                    deps.registry.prepare(op.kind, context)
+                    deps.registry.prepare(op.kind, params, context)
                 self.gate.enter()
                 began = deps.clock()
             answer = deps.registry.run(op.kind, params, context)
@@ -379,6 +379,7 @@ class TaskRunner:
             jobs=self.deps.jobs,
             modules=self.modules,
             lock=self.lock,
+            program=command.program,
         )
 
     def _read_again(self, params: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ class Kinds(Protocol):
     def spec(self, name: str) -> KindSpec:
         """Return the facts of a kind. Raises KeyError."""
 
-    def prepare(self, name: str, context: TaskContext) -> None:
+    def prepare(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> None:
         """Get ready for a call that may follow.
 
         It has no effect outside of this machine, and raises nothing.

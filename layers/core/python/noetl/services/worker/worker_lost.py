@@ -78,7 +78,7 @@ class _Lost(msgspec.Struct, frozen=True):
     def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> NoReturn:
         raise self._error()
 
-    def prepare(self, name: str, context: TaskContext) -> None:
+    def prepare(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> None:
         """Do nothing: no call follows."""
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
