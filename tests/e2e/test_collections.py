@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_schedules import completed, register
-from tests.parts import repeated
 from tests.waiting import wait_until
 
-ROWS = repeated(gate=1100, full=2500)
+ROWS = 2500
 EACH = """\
 apiVersion: noetl.io/v2
 kind: Playbook

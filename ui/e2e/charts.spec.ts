@@ -42,7 +42,7 @@ function painted(chart: Locator): Promise<number> {
   });
 }
 
-test("rows are drawn over time: split, read by keyboard, kept in the link", { tag: "@gate" }, async ({ page, ui }) => {
+test("rows are drawn over time: split, read by keyboard, kept in the link", async ({ page, ui }) => {
   await page.addInitScript(() => localStorage.setItem("noetl-zone", "UTC"));
   await page.goto(`${ui.address}/ui/sql`);
   await ask(page, HOURS);

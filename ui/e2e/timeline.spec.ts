@@ -134,7 +134,7 @@ function hiddenBars(lane: Element): number {
   return bars.filter(({ left, right }) => left < words.right - 1 && right > words.left + 1).length;
 }
 
-test("a loop is drawn by the time at which its items ended, and the table leads to them", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("a loop is drawn by the time at which its items ended, and the table leads to them", async ({ page, server, ui }) => {
   await server.register(MANY);
   const { execution_id } = await server.run("demo/many");
   await page.goto(`${ui.address}/ui/executions/${execution_id}?view=timeline`);

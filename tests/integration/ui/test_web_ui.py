@@ -82,12 +82,12 @@ def test_units(built: None) -> None:
 
 @pytest.mark.timeout(LONGEST + 60)
 def test_what_people_do_first_in_chromium(built: None) -> None:
-    """Do what people do first; hold the targets of sizes and times, and axe on each kind of page, on some in both themes and at two widths."""
+    """Do what people do first, and hold axe to each kind of page, on some in both themes and at two widths."""
     _npm("run", "e2e", "--", *PLAIN, "--grep", "@gate", **({} if WHOLE else {"NOETL_UI_LOOKS": "sample"}))
 
 
 @pytest.mark.full
 @pytest.mark.timeout(LONGEST + 60)
 def test_the_rest_in_chromium(built: None) -> None:
-    """Play drafts, two tabs, bulk actions, charts, logs, letters, restarts, what is very long, and axe in dialogs."""
+    """Hold the targets of sizes and times; play drafts, two tabs, bulk actions, charts, logs, letters, restarts, and axe in dialogs."""
     _npm("run", "e2e", "--", "--grep-invert", "@gate")
