@@ -87,11 +87,11 @@ test("a backfill starts only what was listed for its choices", async ({ page, se
 });
 
 test("a tab without a session goes on when another tab has begun one", async ({ page, server }) => {
-  const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, code: "only-once" });
+  const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, code: "only once" });
   await page.goto(`${ui.address}/ui/executions`);
   await expect(page.getByText("noetl ui", { exact: true })).toBeVisible();
   const other = await page.context().newPage();
-  await other.goto(`${ui.address}/ui/enter#only-once`);
+  await other.goto(`${ui.address}/ui/enter#${encodeURIComponent("only once")}`);
   await expect(other.getByRole("heading", { name: "Home" })).toBeVisible();
   // Coming back to a tab shows it.
   await page.evaluate(() => document.dispatchEvent(new Event("visibilitychange", { bubbles: true })));

@@ -6,7 +6,7 @@ test("without a session the page says how to get one; a code opens it, and leave
   page,
   server,
 }) => {
-  const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, code: "only-once" });
+  const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, code: "only once" });
   await page.goto(`${ui.address}/ui/executions`);
   await expect(page.getByText("noetl ui", { exact: true })).toBeVisible();
   for (const wrong of ["wrong", "%"]) {
@@ -15,7 +15,7 @@ test("without a session the page says how to get one; a code opens it, and leave
     await expect(page.getByRole("alert")).toContainText("There is no session.");
   }
   await page.goto("about:blank");
-  await page.goto(`${ui.address}/ui/enter#only-once`);
+  await page.goto(`${ui.address}/ui/enter#${encodeURIComponent("only once")}`);
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();
   expect(page.url()).toBe(`${ui.address}/ui/`);
   await expect(page.getByRole("region", { name: "Latest executions" }).getByRole("alert")).toHaveCount(0);
