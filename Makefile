@@ -165,6 +165,10 @@ KIND ?= python-shared
 lifetime: $(READY) ## a million executions in one process: its memory along the way, and the disk of each (LIVES=… KIND=python-shared|python|http|postgres|tick)
 	@$(BIN)/python -m tests.bench.lifetime --executions $(LIVES) --kind $(KIND)
 
+.PHONY: two-processes
+two-processes: $(READY) ## how much more two processes of noetl serve do than one over a Postgres apart, and what bounds it (JSON=1)
+	@$(BIN)/python -m tests.bench.two_processes $(if $(JSON),--json)
+
 .PHONY: latency
 latency: $(READY) ## how long a step takes on a deployment on this machine (HOMES="DIR DIR" compares those that are up; JSON=1; PAGE=1 writes the docs)
 	@$(BIN)/python -m tests.bench.latency $(foreach home,$(HOMES),--home $(home)) $(if $(JSON),--json) $(if $(PAGE),--page)

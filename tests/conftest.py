@@ -134,7 +134,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         function: any(item.get_closest_marker("full") for item in some)
         for function, some in groupby(items, key=lambda item: item.nodeid.partition("[")[0])
     }
-    if config.getoption("dist", "no") != "no":
+    # A process of xdist has lost its "dist": that it deals out by groups is what it still knows.
+    if config.getoption("loadgroup", False):
         items.sort(key=lambda item: rank(item.nodeid))
 
 

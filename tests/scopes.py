@@ -11,8 +11,9 @@ COLLECTED = pytest.StashKey[dict[str, bool]]()
 
 FIRST = (
     "tests/e2e/",
-    "tests/faults/",
+    "tests/integration/ui/",
     "tests/infra/",
+    "tests/faults/",
     "tests/integration/",
     "tests/properties/",
     "tests/fuzz/",

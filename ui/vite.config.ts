@@ -1,3 +1,4 @@
+import { readdirSync, readFileSync } from "node:fs";
 import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { brotliCompressSync, gzipSync } from "node:zlib";
@@ -27,6 +28,15 @@ function precompress(): Plugin {
   };
 }
 
+const TESTS = readdirSync(new URL("src", import.meta.url), { recursive: true, encoding: "utf8" })
+  .filter((file) => /\.test\.tsx?$/.test(file))
+  .map((file) => `src/${file}`);
+
+/** Whether a file of tests replaces modules, globals or the clock: no other file may see that. */
+function isApart(file: string): boolean {
+  return /\bvi\.(mock|stubGlobal|useFakeTimers)\(/.test(readFileSync(new URL(file, import.meta.url), "utf8"));
+}
+
 export default defineConfig({
   // Relative addresses: one build runs under any prefix, which `<base href>` of index.html names.
   base: "./",
@@ -40,9 +50,11 @@ export default defineConfig({
   },
   worker: { format: "es" },
   test: {
-    // A file that needs a page names jsdom in its first line: making one takes longer than all of its tests.
-    environment: "node",
     pool: "threads",
-    include: ["src/**/*.test.ts", "src/**/*.test.tsx"],
+    projects: [
+      // To start a thread and to read jsdom and the modules for each file takes longer than all of these tests.
+      { extends: true, test: { name: "shared", environment: "node", isolate: false, include: TESTS.filter((file) => !isApart(file)) } },
+      { extends: true, test: { name: "apart", environment: "node", include: TESTS.filter(isApart) } },
+    ],
   },
 });

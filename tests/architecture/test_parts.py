@@ -9,7 +9,7 @@ from source import ROOT
 
 from tests import soak
 from tests.parts import sampled
-from tests.scopes import COLLECTED
+from tests.scopes import COLLECTED, rank
 
 SECTION = (
     (ROOT / "CONTRIBUTING.md").read_text("utf-8").split("## What runs where\n", 1)[1].split("\n## ", 1)[0]
@@ -61,6 +61,11 @@ def test_make_test_leaves_out_what_make_test_full_plays() -> None:
     assert re.search(r"^test:.*\n(\t.*\n)*\t.*\$\(PART\) tests", makefile, re.MULTILINE)
     assert re.search(r"^test-full:.*\n\t@NOETL_TESTS=full \$\(MAKE\) .* test PART=$", makefile, re.MULTILINE)
     assert '-m "not full"' not in makefile.replace('PART ?= -m "not full"', "")
+
+
+def test_a_process_of_many_begins_with_what_takes_longest(request: pytest.FixtureRequest) -> None:
+    ranks = [rank(item.nodeid) for item in request.session.items]
+    assert not request.config.getoption("loadgroup", False) or ranks == sorted(ranks)
 
 
 def test_a_sample_has_a_case_of_each_feature_and_does_not_depend_on_the_order() -> None:

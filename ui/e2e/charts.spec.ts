@@ -42,7 +42,7 @@ function painted(chart: Locator): Promise<number> {
   });
 }
 
-test("rows are drawn over time: split, read by keyboard, kept in the link", { tag: "@gate" }, async ({ page, ui }) => {
+test("rows are drawn over time: split, read by keyboard, kept in the link", async ({ page, ui }) => {
   await page.addInitScript(() => localStorage.setItem("noetl-zone", "UTC"));
   await page.goto(`${ui.address}/ui/sql`);
   await ask(page, HOURS);
@@ -174,7 +174,7 @@ workflow:
     tool: { kind: playbook, path: "${called}" }
 `;
 
-test("the list of playbooks has their runs and failures in one request", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("the list of playbooks has their runs and failures in one request", async ({ page, server, ui }) => {
   await server.register(HELLO.replaceAll("demo/hello", "spark/well"));
   await server.register(HELLO.replaceAll("demo/hello", "spark/idle"));
   await server.register(ORDERS("spark/failing", 'raise ValueError("no customer")'));
@@ -201,7 +201,7 @@ test("the list of playbooks has their runs and failures in one request", { tag: 
   await expect(page).toHaveURL(/executions\?path=spark%2Ffailing&status=failed/);
 });
 
-test("the page of a playbook has its callers, its calls and what starts it, each with a link", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("the page of a playbook has its callers, its calls and what starts it, each with a link", async ({ page, server, ui }) => {
   await server.register(HELLO.replaceAll("demo/hello", "related/leaf"));
   await server.register(CALLER("related/fixed", "related/leaf"));
   await server.register(CALLER("related/computed", "related/{{ workload.which }}"));

@@ -71,7 +71,7 @@ test("two executions are picked from the list, and the page says where they part
   expect(printed).toContain("first divergence: start, run 3: route");
 });
 
-test("history is asked in SQL: rows, a mistake at its place, a kept query, CSV", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("history is asked in SQL: rows, a mistake at its place, a kept query, CSV", async ({ page, server, ui }) => {
   await server.register(COUNTER.replaceAll("counter", "asked"));
   const { execution_id } = await server.run("demo/asked", { count: 2 });
   await page.goto(`${ui.address}/ui/sql`);

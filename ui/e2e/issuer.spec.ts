@@ -3,7 +3,7 @@ import { Issuer } from "./issuer";
 import { startProxy } from "./proxy.mjs";
 import { DIST, expect, test } from "./test";
 
-test("an issuer signs in, tokens are refreshed, and signing out waits for a person", { tag: "@gate" }, async ({ page, server }) => {
+test("an issuer signs in, tokens are refreshed, and signing out waits for a person", async ({ page, server }) => {
   const issuer = await Issuer.start();
   const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, issuer });
   const failed = `${ui.address}/ui/executions?status=failed`;

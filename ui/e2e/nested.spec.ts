@@ -25,7 +25,7 @@ workflow:
 `;
 const TAGS = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"];
 
-test("the steps of a sub-execution are lanes below its step, and its graph is beside the step", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("the steps of a sub-execution are lanes below its step, and its graph is beside the step", async ({ page, server, ui }) => {
   await server.register(CHILD);
   await server.register(PARENT);
   const { execution_id } = await server.run("nested/order");

@@ -14,7 +14,7 @@ async function twice(server: Server): Promise<string> {
   return id;
 }
 
-test("rounds are counted, listed, and each opens its moment, by keyboard", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("rounds are counted, listed, and each opens its moment, by keyboard", async ({ page, server, ui }) => {
   const id = await twice(server);
   await page.goto(`${ui.address}/ui/executions/${id}`);
   const summary = page.getByRole("region", { name: "Summary" });

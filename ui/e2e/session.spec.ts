@@ -9,8 +9,11 @@ test("without a session the page says how to get one; a code opens it, and leave
   const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, code: "only once" });
   await page.goto(`${ui.address}/ui/executions`);
   await expect(page.getByText("noetl ui", { exact: true })).toBeVisible();
-  await page.goto(`${ui.address}/ui/enter#wrong`);
-  await expect(page.getByRole("alert")).toContainText("There is no session.");
+  for (const wrong of ["wrong", "%"]) {
+    await page.goto("about:blank");
+    await page.goto(`${ui.address}/ui/enter#${wrong}`);
+    await expect(page.getByRole("alert")).toContainText("There is no session.");
+  }
   await page.goto("about:blank");
   await page.goto(`${ui.address}/ui/enter#${encodeURIComponent("only once")}`);
   await expect(page.getByRole("heading", { name: "Home" })).toBeVisible();

@@ -47,7 +47,7 @@ async function bytesOf(page: Page, act: () => Promise<void>): Promise<number> {
 
 const ITEMS = 100_000;
 
-test("a page of 100,000 items reads as much as one of 10, and is there after 1 s of work", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("a page of 100,000 items reads as much as one of 10, and is there after 1 s of work", async ({ page, server, ui }) => {
   test.setTimeout(600_000);
   await server.register(LOOP);
   const small = await server.run("test/loop", { count: 10 });
@@ -81,7 +81,7 @@ test("a page of 100,000 items reads as much as one of 10, and is there after 1 s
   expect(await page.locator(".timeline-column").count()).toBeLessThanOrEqual(60);
 });
 
-test("500 steps are drawn, listed in a table, and read once", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("500 steps are drawn, listed in a table, and read once", async ({ page, server, ui }) => {
   await server.register(LONG);
   const { execution_id, status } = await server.run("test/long", {}, 55);
   expect(status).toBe("completed");

@@ -71,7 +71,7 @@ for (const { stream, most, changes } of [
 ]) {
   // A clock would measure what else the machine does. What it would show on a quiet one is the pause that was asked for, of the server
   // before it looks or of the page before it asks, and then the work; one change has at most one pause.
-  test(`95 of 100 changes are on the screen within ${most} ms ${stream ? "by the stream" : "by polling"}`, { tag: "@gate" }, async ({ page, server }) => {
+  test(`95 of 100 changes are on the screen within ${most} ms ${stream ? "by the stream" : "by polling"}`, async ({ page, server }) => {
     await server.register(HELLO);
     const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, stream });
     await page.goto(`${ui.address}/ui/executions`);
@@ -93,7 +93,7 @@ for (const { stream, most, changes } of [
   });
 }
 
-test("one poll after a change has it, and one reading of the list shows it", { tag: "@gate" }, async ({ page, server }) => {
+test("one poll after a change has it, and one reading of the list shows it", async ({ page, server }) => {
   await server.register(HELLO);
   const ui = await startProxy({ dist: DIST, api: server.address, token: server.token, stream: false });
   await page.goto(`${ui.address}/ui/executions`);
@@ -118,7 +118,7 @@ test("one poll after a change has it, and one reading of the list shows it", { t
   ui.close();
 });
 
-test("the state at a fact of 10,000 takes 150 ms of the server's processor time", { tag: "@gate" }, async ({ server }) => {
+test("the state at a fact of 10,000 takes 150 ms of the server's processor time", async ({ server }) => {
   await server.register(COUNTER.replaceAll("counter", "facts"));
   const ids: string[] = [];
   for (let at = 0; at < ROUNDS; at++) ids.push((await server.run("demo/facts", { count: TURNS }, 55)).execution_id);
@@ -137,7 +137,7 @@ test("the state at a fact of 10,000 takes 150 ms of the server's processor time"
   expect(least).toBeLessThanOrEqual(150);
 });
 
-test("the first lines of a log of 100 MB are on the screen after 500 ms of work", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("the first lines of a log of 100 MB are on the screen after 500 ms of work", async ({ page, server, ui }) => {
   await server.register(ORDERS("test/printed", "pass"));
   const { execution_id } = await server.run("test/printed");
   const file = `${server.home}/logs/executions/${execution_id}.jsonl`;

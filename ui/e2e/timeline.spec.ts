@@ -104,7 +104,7 @@ workflow:
     tool: { kind: noop, args: { n: 3 } }
 `;
 
-test("waits say for what, and idle time is collapsed until it is asked for", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("waits say for what, and idle time is collapsed until it is asked for", async ({ page, server, ui }) => {
   await server.register(NAP);
   const { execution_id } = await server.run("demo/nap");
   await page.goto(`${ui.address}/ui/executions/${execution_id}?view=timeline`);
@@ -134,7 +134,7 @@ function hiddenBars(lane: Element): number {
   return bars.filter(({ left, right }) => left < words.right - 1 && right > words.left + 1).length;
 }
 
-test("a loop is drawn by the time at which its items ended, and the table leads to them", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("a loop is drawn by the time at which its items ended, and the table leads to them", async ({ page, server, ui }) => {
   await server.register(MANY);
   const { execution_id } = await server.run("demo/many");
   await page.goto(`${ui.address}/ui/executions/${execution_id}?view=timeline`);
@@ -180,7 +180,7 @@ test("a loop opens to its items: those that failed first, and all of them by pag
   await expect(items.getByRole("button", { name: "Read on" })).toHaveCount(0);
 });
 
-test("events of a long history are filtered by the server, and a link keeps the filter", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("events of a long history are filtered by the server, and a link keeps the filter", async ({ page, server, ui }) => {
   await server.register(FILTERED);
   const { execution_id } = await server.run("demo/filtered", {}, 0);
   await server.until(execution_id, "completed");

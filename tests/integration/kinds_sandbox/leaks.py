@@ -171,7 +171,7 @@ def forget_cells() -> None:
 def main() -> None:
     if len(sys.argv) > 1:
         template.GUEST_FOLDER = sys.argv[1]
-    template._identities = lambda ground: ()  # others may mount something meanwhile
+    template.identities_at = lambda ground: ()  # others may mount something meanwhile
     found = {}
     for way, (leave, look) in WAYS.items():
         forget_cells()

@@ -56,7 +56,7 @@ SOON_GONE = {"a lock of its folder", "a lock of an open folder"}
 
 @pytest.fixture(autouse=True)
 def same_roots(monkeypatch):
-    monkeypatch.setattr(template, "_identities", lambda given: ())  # others may mount something meanwhile
+    monkeypatch.setattr(template, "identities_at", lambda given: ())  # others may mount something meanwhile
     forget_cells()
     yield
     forget_cells()

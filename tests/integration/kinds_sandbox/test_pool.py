@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -18,6 +19,7 @@ from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.layers import layers
 from noetl.kinds.sandbox.memory import processes_below
 from noetl.kinds.sandbox.needed import reporting_needs
+from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
@@ -109,15 +111,91 @@ def test_a_child_of_a_program_ends_after_many_calls(make_pool, monkeypatch):
     assert len({call(pool, 1) for _ in range(7)}) == 1, "a child of an execution is kept"
 
 
+KEEP = """
+import mmap, sys, threading, uuid
+kept = sys.kept = getattr(sys, "kept", [])
+def fill(folder):
+    for _ in range(16):
+        with open(f"{folder}/{uuid.uuid4().hex}", "wb") as file:
+            file.write(bytes(1 << 20))
+"""
+LEFT = {
+    "memory": "kept.append(bytearray(100 << 20))",
+    "address space": "kept.append(mmap.mmap(-1, 100 << 20))",
+    "files": "kept += [open('/dev/null') for _ in range(60)]",
+    "threads": "for _ in range(2): threading.Thread(target=threading.Event().wait, daemon=True).start()",
+    "its folder": "fill('.')",
+    "/tmp": "fill('/tmp')",
+    "/dev/shm": "fill('/dev/shm')",
+}
+
+
 @linux
-@pytest.mark.parametrize("left", ["sys.kept = bytearray(40 << 20)", "open('f', 'wb').write(bytes(60_000))"])
-def test_no_execution_meets_a_limit_that_others_have_used_up(make_pool, monkeypatch, left):
-    monkeypatch.setattr(child_module, "LOOK_SECONDS", 0)
+@pytest.mark.parametrize("what", LEFT)
+def test_no_execution_meets_a_limit_that_others_have_used_up(make_pool, what):
+    if what.startswith("/") and not layers().namespaces:
+        pytest.skip("it is the machine's own")
     pool = make_pool(4)
-    plain, full = Owner(0, TaskLimits(64 << 20, 1 << 20, disk_bytes=100_000), program="p"), f"{left}\n"
-    before = name_in(pool, plain)
-    assert name_in(pool, plain, WHO.replace("import os, sys\n", f"import os, sys\n{full}")) == before
-    assert name_in(pool, plain) != before
+    owner = Owner(0, TaskLimits(1 << 30, 1 << 20, disk_bytes=128 << 20), program="p")
+    names = [name_in(pool, owner, f"{KEEP}{LEFT[what]}\n{WHO}") for _ in range(24)]
+    assert 1 < len(set(names)) < len(names), "some share a process, and all have room"
+
+
+@linux
+def test_what_the_first_execution_loads_is_kept(make_pool):
+    pool, owner = make_pool(4), Owner(0, TaskLimits(256 << 20, 1 << 20), program="p")
+    load = "import sys\nif not hasattr(sys, 'model'): sys.model = bytearray(160 << 20)\n"
+    assert len({name_in(pool, owner, load + WHO) for _ in range(5)}) == 1, "more than half of the memory"
+
+
+@linux
+def test_an_execution_may_use_up_its_own_process(make_pool):
+    pool = make_pool(4)
+    code = f"{KEEP}{LEFT['files'].replace('60', '100')}\n{WHO}"
+    assert len({call(pool, 1, code) for _ in range(4)}) == 1
+
+
+def test_output_that_was_not_read_in_time_is_in_no_other_log(make_pool, monkeypatch):
+    class Late(Watch, frozen=True):
+        @property
+        def left(self) -> float:
+            return -1.0 if late else PATIENCE
+
+    def answer_to(child, call_id, watch, output):
+        answer = answered(child, call_id, watch, output)
+        if call_id != child_module.READY:
+            assert select.select([child._output], [], [], PATIENCE)[0]
+            late.append(True)
+        return answer
+
+    late, printed, pool = [], [], make_pool(4)
+    answered = child_module.Child._answer_to
+    with monkeypatch.context() as patch, pool.lease(shared()) as child:
+        patch.setattr(child_module.Child, "_answer_to", answer_to)
+        code = "import threading\nthreading.Timer(0.1, print, ['of the first']).start()"
+        child.call(code, {}, Late(watch().context, 0.0))
+    clock = watch()
+    with pool.lease(shared()) as child:
+        object.__setattr__(clock.context, "log", printed.append)
+        child.call("print('of the second')", {}, clock)
+    assert (late, printed) == ([True], ["of the second"])
+
+
+@linux
+def test_a_folder_that_was_replaced_is_seen_by_the_next_execution(make_pool, monkeypatch, tmp_path):
+    if not (layers().namespaces or layers().landlock):
+        pytest.skip("folders are not closed to tasks here")
+    monkeypatch.setattr(child_module, "LOOK_SECONDS", 0)
+    folder, pool = tmp_path / "out", make_pool(4)
+    folder.mkdir()
+    owner = Owner(0, TaskLimits(1 << 30, 1 << 20), Places(write=(str(folder),)), program="p")
+    code = f"open({str(folder / 'file')!r}, 'w').close()\n{WHO}"
+    first = name_in(pool, owner, code)
+    assert name_in(pool, owner, code) == first
+    folder.rename(tmp_path / "before")
+    folder.mkdir()
+    assert name_in(pool, owner, code) != first
+    assert (folder / "file").exists()
 
 
 def test_a_child_of_a_program_gives_way_to_one_whose_execution_goes_on(make_pool):

@@ -103,7 +103,7 @@ def test_children_have_the_same_few_files_however_many_there_are(pool):
 
 
 def test_one_process_is_started_for_many_children(pool, monkeypatch):
-    monkeypatch.setattr(template, "_identities", lambda ground: ())  # others may mount something meanwhile
+    monkeypatch.setattr(template, "identities_at", lambda ground: ())  # others may mount something meanwhile
     call(pool, 1, "result = 1")
     before = template_pid()
     for number in range(2, 6):
@@ -112,7 +112,7 @@ def test_one_process_is_started_for_many_children(pool, monkeypatch):
 
 
 def test_a_template_that_was_started_ahead_forks_the_first_task(pool, monkeypatch):
-    monkeypatch.setattr(template, "_identities", lambda ground: ())
+    monkeypatch.setattr(template, "identities_at", lambda ground: ())
     places = Places(hidden=("/var/tmp/of-this-test-alone",))
     start_template(places)
     ahead = template_pid()

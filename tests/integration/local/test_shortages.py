@@ -201,7 +201,7 @@ LIMITS = [
 """Of each limit one that strikes early, and one that strikes later."""
 
 
-@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, LIMITS[1::2]))
+@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, LIMITS[1::4]))
 def test_a_limit_that_keeps_the_database_from_starting_is_named(used, limit, number, remedy):
     if limit == "RLIMIT_NPROC" and used.user == os.geteuid():
         pytest.skip("this needs a user that runs nothing, which only root can become")
@@ -232,7 +232,7 @@ def test_streams_that_cannot_be_written_leave_the_exit_code(used, words):
     assert "Traceback" not in told
 
 
-USERS = [pytest.param(True, id="root"), pytest.param(False, id="ordinary")]
+USERS = parted([True, False], [False], ids=["root", "ordinary"])
 
 
 @pytest.fixture(params=USERS)
@@ -242,7 +242,7 @@ def owner(request, user: int) -> int:
     return 0 if request.param else user
 
 
-@pytest.mark.parametrize("size", [2, 45, 60])
+@pytest.mark.parametrize("size", parted([2, 45, 60], [2, 60]))
 def test_a_disk_too_small_for_a_new_home_is_named(user, size):
     with small_disk(size) as disk:
         place = Place(disk, user)

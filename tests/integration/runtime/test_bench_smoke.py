@@ -63,6 +63,7 @@ with ending(home), in_process(home) as runtime:
 """
 
 
+@pytest.mark.full
 @pytest.mark.postgres
 def test_a_benchmark_that_is_killed_leaves_no_database():
     with tempfile.TemporaryDirectory(prefix="noetl-bench-", ignore_cleanup_errors=True) as folder:

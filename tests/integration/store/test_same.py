@@ -21,6 +21,7 @@ from noetl.ports.executions.execution_store import (
     Wake,
 )
 from tests.contract.builders import EID
+from tests.parts import parted
 
 pytestmark = pytest.mark.postgres
 
@@ -206,9 +207,11 @@ def _plain(value):
 
 
 SEEDS = int(os.environ.get("NOETL_STORE_SEEDS", "12"))
+GATE = range(4)
+"""Seeds of `make test`."""
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", parted(range(SEEDS), GATE))
 def test_both_stores_do_the_same(store, make, seed):
     twins = Twins(store, make, seed)
     for step in range(120):

@@ -78,6 +78,11 @@ def warnings(compiled, body):
             id="the own input of a workbook task that is chosen",
         ),
         pytest.param(
+            "workflow:\n  - { step: start, tool: { kind: noop, input: { n: \"{{ input.get('n', 1) }}\" } } }\n",
+            [],
+            id="a method of the arguments",
+        ),
+        pytest.param(
             "workload: { how: tell }\nworkbook:\n"
             "  tell: { kind: http, url: 'http://a.test/{{ input.who }}', input: { n: '{{ args.n }}' } }\nworkflow:\n"
             "  - { step: start, input: { n: 1 }, tool: { kind: workbook, name: '{{ workload.how }}', input: { who: Ada } } }\n",

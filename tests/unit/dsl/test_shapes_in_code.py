@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.dsl.shapes_in_code import data_of_sql, status_words
+from noetl.dsl.shapes_in_code import (
+    data_of_sql,
+    free_names,
+    renamed,
+    rows_of_a_command,
+    rows_of_sql,
+    status_words,
+    text_of_shell,
+    whole_answers,
+)
 
 GIVEN = {"found": "load", "answers": "each"}
 NAMED = {"load"}
@@ -87,3 +96,114 @@ def test_data_that_the_code_may_find_is_none_of_it(code: str) -> None:
 )
 def test_a_status_is_compared_with_a_word(code: str, count: int) -> None:
     assert len(status_words(code, GIVEN, NAMED, {"each"})) == count
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "n = len(found)",
+        "n = len(found) if found else 0",
+        "first = found[0]['jars']",
+        "for row in found or []:\n  print(row['jars'])",
+        "def main(found):\n  return [row.get('jars') for row in found]",
+        "rows = input_data.get('found') or []\nn = len(rows)",
+        "for place, row in enumerate(found):\n  print(place, row['jars'])",
+        "n = len(context['load'])",
+    ],
+)
+def test_code_that_takes_the_result_of_sql_for_its_rows_is_found(code: str) -> None:
+    assert [one.source for one in rows_of_sql(code, GIVEN, NAMED)] == ["load"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "n = len(found['rows'])",
+        "n = len(found.get('rows') or [])",
+        "if isinstance(found, dict):\n  found = found['rows']\nn = len(found)",
+        "for name in found:\n  print(name, found[name])",
+        "for name, value in found.items():\n  print(name, len(found))",
+        "if 'rows' in found:\n  n = len(found)",
+        "def count(found):\n  return len(found)\nresult = count([1])",
+        "result = [found]\nn = len(found)",
+        "other = {}\nn = len(other)",
+        "n = len(found",
+    ],
+)
+def test_code_that_knows_the_mapping_is_none_of_it(code: str) -> None:
+    assert not rows_of_sql(code, GIVEN, NAMED)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raw = found if isinstance(found, str) else str(found)",
+        "import json\nresult = json.loads(found)",
+        "lines = [line for line in (found or '').strip().splitlines()]",
+        "def main(found):\n  return found.split()",
+        "result = input_data.get('found', '').strip()",
+    ],
+)
+def test_code_that_takes_the_result_of_a_command_for_a_text_is_found(code: str) -> None:
+    assert [one.source for one in text_of_shell(code, GIVEN)] == ["load"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raw = found.get('stdout', '') if isinstance(found, dict) else found.strip()",
+        "raw = found if isinstance(found, str) else found['stdout']",
+        "result = found['stdout'].strip()",
+        "print(str(found))",
+        "found = ''\nresult = found.strip()",
+    ],
+)
+def test_code_that_knows_what_a_command_gives_is_none_of_it(code: str) -> None:
+    assert not text_of_shell(code, GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("code", "places"),
+    [
+        ("for row in found.get('command_1', []):\n  print(row)", [".get('command_1', [])"]),
+        ("rows = found['command_0']\nn = len(rows)", ["['command_0']"]),
+        ("rows = found['command_0']\nn = rows[0]['jars']", ["['command_0']"]),
+        ("rows = found['command_0']\nn = len(rows.get('rows'))", []),
+        ("rows = found['command_0']\nif isinstance(rows, dict):\n  rows = rows['rows']\nn = len(rows)", []),
+        ("n = len(found['command_0']['rows'])", []),
+    ],
+)
+def test_what_a_command_gave_is_no_list_of_rows(code: str, places: list[str]) -> None:
+    assert [code[one.start : one.end] for one in rows_of_a_command(code, GIVEN)] == places
+
+
+@pytest.mark.parametrize(
+    ("code", "made"),
+    [
+        ("a = ctx['x']\nprint(f\"{ctx['y']} of ctx now\")\nb = 'ctx'", None),
+        ("a = f'{ctx[0]}' + ctx['é']", "a = f'{context[0]}' + context['é']"),
+        ("a = ctx.get('ctx', b.ctx)", "a = context.get('ctx', b.ctx)"),
+    ],
+)
+def test_a_free_name_is_renamed_where_that_is_sure(code: str, made: str | None) -> None:
+    assert renamed(code, "ctx", "context") == (code if made is None else made)
+
+
+def test_a_name_is_free_where_code_does_not_bind_it() -> None:
+    text = "b = ctx['x']\na = f'{ctx}'"
+    assert [(one.line, text[one.start : one.end]) for one in free_names(text, "ctx")] == [(1, "ctx"), (2, "")]
+    for code in ("ctx = {}\nctx['x']", "def main(ctx):\n  return ctx", "print('ctx')", "a.ctx", "ctx ="):
+        assert not free_names(code, "ctx")
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("ok = found.get('status_code', 0) == 200\nrows = found.get('data')", ["load"]),
+        ("rows = [one['data'] for one in answers if one.get('status_code') == 200]", ["each"]),
+        ("ok = found.get('status_code', 0) == 200", []),
+        ("rows = [one['data'] for one in found if one.get('status_code') == 200]", []),
+    ],
+)
+def test_status_code_and_data_are_those_of_a_whole_answer(code: str, found: list[str]) -> None:
+    assert [one.source for one in whole_answers(code, GIVEN, NAMED, {"each"})] == found

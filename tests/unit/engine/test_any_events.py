@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.parts import parted
 from tests.unit.engine.wandering import wander
 
 SEEDS = 150
+GATE = range(50)
+"""Seeds of `make test`."""
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", parted(range(SEEDS), GATE))
 def test_any_program_takes_any_events(seed: int) -> None:
     wander(seed)

@@ -9,6 +9,7 @@ import pytest
 from noetl.kinds.registry import default_registry
 from noetl.migration.guards import compared, inner
 from noetl.migration.migrate import Migrated, migrate_text
+from tests.work import calls
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -65,3 +66,19 @@ def test_a_long_chain_of_steps_behind_an_item_is_refused() -> None:
     assert [one.message for one in made.refusals] == [
         "more than 20 steps follow an item, one behind the other"
     ]
+
+
+def test_migrating_is_near_linear_in_the_steps() -> None:
+    """Four times the steps take about four times the calls, of a text that no rule changes too."""
+
+    def migrate(count: int) -> Migrated:
+        lines = [
+            f"  - {{ step: s{n}, next: [ s{(n + 1) % count}, s{(7 * n + 3) % count} ] }}\n"
+            for n in range(count)
+        ]
+        head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: large }\nworkflow:\n"
+        return migrate_text(head + "".join(lines), source_name="large.yaml", kinds=default_registry())
+
+    migrate(10)
+    few, many = (calls(lambda count=count: migrate(count)) for count in (100, 400))
+    assert many < 4.8 * few, (few, many)

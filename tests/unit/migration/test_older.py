@@ -151,8 +151,20 @@ def test_a_place_that_needs_an_answer_is_refused_with_its_position(name: str) ->
     assert problem.message.startswith(f"{rule}: ") and "noetl migrate --write" in (problem.hint or "")
 
 
-def test_what_no_rule_mends_is_refused_with_the_compilers_words() -> None:
+def test_what_no_rule_mends_is_refused_alone_at_its_place() -> None:
     text = OLD.replace("step: big }", "step: bigger }")
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_any(text, source_name="old.yaml", kinds=KINDS)
+    (problem,) = refused.value.diagnostics
+    (entry,) = (number for number, one in enumerate(text.splitlines()) if "bigger }" in one)
+    assert (problem.code, problem.line, problem.hint) == ("unknown-step", entry, "did you mean 'big'?")
+
+
+def test_what_only_a_file_beside_it_mends_is_refused_with_the_compilers_words() -> None:
+    text = (
+        "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: { name: script }\nworkflow:\n"
+        "  - { step: start, tool: { kind: python, script: { path: a.py, source: { type: file } } } }\n"
+    )
     with pytest.raises(InvalidPlaybookError) as refused:
         compile_any(text, source_name="old.yaml", kinds=KINDS)
     with pytest.raises(InvalidPlaybookError) as plain:

@@ -129,6 +129,26 @@ cases:
     }
 
 
+def test_no_case_meets_what_another_one_left_in_a_process_of_the_playbook(play):
+    counted = """
+workflow:
+  - step: start
+    tool: &count
+      kind: python
+      process: playbook
+      code: |
+        import sys
+        sys.calls = getattr(sys, "calls", 0) + 1
+        result = {"calls": sys.calls}
+    next: { arcs: [{ step: end }] }
+  - { step: end, tool: *count }
+"""
+    cases = [f"  - {{ name: {name}, expect: {{ result: {{ calls: 2 }} }} }}\n" for name in ("one", "two")]
+    ran = play(counted, "cases:\n" + "".join(cases), shuffle=2)
+    assert list(ran) == ["one", "two"]
+    assert ran.wrong == {}
+
+
 def test_a_call_that_paginates_is_given_a_page_or_all_items(play):
     pages = """
 workflow:

@@ -83,7 +83,7 @@ function Enter() {
   const navigate = useNavigate();
   const router = useRouter();
   useEffect(() => {
-    const code = location.hash.slice(1); // a code has no character that an address escapes
+    const code = codeIn(location.hash);
     const answer = new URLSearchParams(location.search);
     history.replaceState(null, "", location.pathname);
     if (!code && !isAnswer(answer)) {
@@ -112,6 +112,15 @@ function Enter() {
       )}
     </main>
   );
+}
+
+/** The code behind #, also where it is written with an escape that is none: the server then refuses it. */
+function codeIn(hash: string): string {
+  try {
+    return decodeURIComponent(hash.slice(1));
+  } catch {
+    return hash.slice(1);
+  }
 }
 
 async function enterFromIssuer(answer: URLSearchParams): Promise<{ session: Session; path: string }> {

@@ -192,6 +192,23 @@ def test_a_registered_playbook_runs_by_path_and_version(noetl, write):
     assert json.loads(noetl("run", "test/greet@1", "-q").out)["n"] == 8
 
 
+def test_a_playbook_finds_those_below_it_that_it_calls(noetl, write, tmp_path):
+    for folder in ("parts/deep", "parts/again"):
+        (tmp_path / folder).mkdir(parents=True)
+    call = "workflow:\n  - step: start\n    tool: { kind: playbook, path: %s, payload: { n: 8 } }\n"
+    write("parts/deep/child.yaml", GREET)
+    write("parts/middle.yaml", call % "test/child")
+    write("parts/other.yaml", GREET)
+    write("parts/twice.yaml", GREET)
+    write("parts/again/twice.yaml", GREET)
+    ran = noetl("run", write("parent.yaml", call % "test/middle"))
+    assert ran.code == 0, ran.err
+    assert '"n": 16' in ran.out
+    assert noetl("run", "test/child").code == 0
+    assert noetl("run", "test/other").code != 0
+    assert noetl("run", write("parent.yaml", call % "test/twice")).code != 0
+
+
 def test_a_playbook_finds_those_beside_it(noetl, write):
     write("child.yaml", GREET)
     write("broken.yaml", "workflow: nonsense\n")

@@ -14,7 +14,9 @@ import pytest
 from noetl.domain.kinds import Credential
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.text.masking import MASK
+from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program
+from noetl.kinds.registry import default_registry
 from noetl.services.redaction.redaction import Secrets
 from tests.parts import repeated
 
@@ -160,3 +162,15 @@ def test_many_secrets_and_a_large_result():
         began = time.process_time()
         found.redact_text(text)
         assert time.process_time() - began < 8.0
+
+
+@pytest.mark.parametrize("name", ["{{ stage }}", "{{ workload.stage }}"])
+def test_an_entry_of_the_keychain_reads_the_workload_by_its_name_and_without(name: str) -> None:
+    text = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: keys }\nworkload: { stage: test }\n"
+        f"keychain: [{{ name: shop, kind: bearer, credential: 'shop_{name}' }}]\n"
+        "workflow: [{ step: start, tool: { kind: noop, args: { t: '{{ keychain.shop.token }}' } } }]\n"
+    )
+    program = compile_playbook(text, kinds=default_registry()).program
+    found = Secrets(Source(token="x"), 1, program, {"stage": "live"})
+    assert found.credential("shop").name == "shop_live" and found.behind() == {"shop": "shop_live"}

@@ -233,6 +233,31 @@ def test_a_command_that_breaks_its_worker_is_lost_at_the_third_delivery(error, b
     )
 
 
+LOST = "spec: { policy: { rules: [{ when: \"{{ outcome.error.kind == 'worker_lost' }}\", then: { do: %s } }] } } }"
+
+
+@pytest.mark.parametrize("body", [ONE, LOOP])
+@pytest.mark.parametrize(
+    ("rule", "seen"),
+    [("continue", ("ok", False)), ("retry, attempts: 2, delay: 30", ("suspended", True)), ("fail", ("error", False))],
+)  # fmt: skip
+def test_rules_answer_a_command_that_its_workers_did_not_end(body, rule, seen):
+    """A worker that dies says nothing: the fourth delivery finds that three have begun the command."""
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        pytest.fail("no worker begins it again")
+
+    bench = Bench(body.removesuffix(" }\n") + ", " + LOST % rule + "\n", tool=tool)
+    command = bench.command(1) if body is ONE else bench.chunk([1])
+    (delivery,) = bench.put(command)
+    worked = work_batch([msgspec.structs.replace(delivery, received=9)], bench.deps)
+    assert (worked.give_back, worked.lost) == ([], 1)
+    ((token, event),) = bench.said()
+    assert fits(token, event, RING)
+    (outcome,) = [event.outcome] if isinstance(event, CommandDone) else [item.outcome for item in event.items]
+    assert (outcome.status, outcome.suspend is not None) == seen
+
+
 @pytest.mark.parametrize("error", [RuntimeError("boom"), Broken("boom")])
 def test_a_message_that_breaks_its_reader_is_given_back_and_its_neighbour_is_run(monkeypatch, error):
     bench = Bench()

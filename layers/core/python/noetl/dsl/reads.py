@@ -32,6 +32,7 @@ from noetl.dsl.program import (
 )
 from noetl.dsl.python_source import parse_python
 
+_SCOPES = frozenset({"workload", "ctx", "vars"})
 _POOLS = ("control", "io", "cpu", "python")
 
 
@@ -169,10 +170,11 @@ def _input_names(task: Task) -> set[str]:
 def unset_parameters(task: Task) -> set[str]:
     """Return the parameters of ``def main(a, b)`` that ``input`` does not set.
 
-    They are filled from scope by name.
+    They are filled from scope by name. One that is a scope is read as a whole, since meaning 10.
     """
     text = _code(task)
-    return set(_parameters(text)) - _input_names(task) if text is not None else set()
+    found = set(_parameters(text)) - _input_names(task) if text is not None else set()
+    return found | {f"{name}.*" for name in found & _SCOPES} if task.meaning > 9 else found
 
 
 def _code(task: Task) -> str | None:

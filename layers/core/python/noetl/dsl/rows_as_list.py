@@ -11,7 +11,9 @@ from noetl.dsl.python_source import parse_python
 SQL_KINDS = frozenset({"postgres", "duckdb", "snowflake"})
 NO_ROWS = ("table", "copy", "result", "save")
 """Parameters with which the result of SQL is another one."""
-_WHOLE = re.compile(r"(\w+)(?:\.data)?(\s*\|\s*default\(.*\))?")
+RESULTS = frozenset({"result", "output.data", "outcome.result"})
+"""Names of the result where a variable is set."""
+_WHOLE = re.compile(r"((?:(?:vars|ctx)\.)?\w+)(?:\.data)?(\s*\|\s*default\(.*\))?")
 _LOOP = re.compile(r"(\w+)(?:\s*\|\s*default\(([^(),]+)\))?")
 _OF_LOOP = ("results", "stats")
 _SHOWS = ("isinstance", "print", "str", "repr", "type", "bool")

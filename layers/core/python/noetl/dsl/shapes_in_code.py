@@ -1,6 +1,7 @@
 """Code that reads entries that no result has: ``data`` of SQL, ``status`` of HTTP.
 
-Both are names of envelopes of other releases. ``get`` answers nothing there, so the code goes on without the values.
+Both are names of envelopes of other releases. ``get`` answers nothing there, so the code goes on without the values. Other code takes the
+result of SQL for its rows, or that of a shell command for its text.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -17,13 +18,24 @@ from noetl.dsl.python_source import parse_python
 _OF_SQL = re.compile(r"command_\d+|rows|row_count|columns|affected_rows|results")
 """Entries of a result of SQL, as code reads them."""
 _COMMAND = re.compile(r"command_\d+")
+_OF_TEXT = frozenset(
+    {
+        *("strip", "lstrip", "rstrip", "split", "splitlines", "startswith", "endswith", "find", "rfind"),
+        *("lower", "upper", "replace", "partition", "rpartition", "removeprefix", "removesuffix"),
+    }
+)
+"""Methods that a text has, and no mapping."""
 _FIRST_LINE = re.compile(r"[^\n]*\n?")
 _DEPTH = 4
 """Entries below each other that are looked at: of the context, of a result, of a list."""
 _ROUNDS = 3
-Shape = Literal["whole", "item", "data"]
+Shape = Literal["whole", "item", "data", "command", "row"]
 Known = tuple[Shape, str]
-"""What an expression is of a source: its whole result, an item of it, or what ``data`` of it was meant to be."""
+"""What an expression is of a source.
+
+It is its whole result, an item of it, what ``data`` of it was meant to be, what one of its commands gave, or an item of that.
+"""
+_ITEMS: dict[Shape, Shape] = {"whole": "item", "command": "row"}
 
 
 class Reading(NamedTuple):
@@ -91,8 +103,8 @@ class _Code:
             over = over.args[0] if over.args else over
             target = target.elts[-1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else target
         found = self.known(over)
-        if isinstance(target, ast.Name) and found is not None and found[0] == "whole":
-            yield target.id, ("item", found[1])
+        if isinstance(target, ast.Name) and found is not None and found[0] in _ITEMS:
+            yield target.id, (_ITEMS[found[0]], found[1])
 
     def known(self, node: ast.expr, depth: int = 0) -> Known | None:
         """Return what an expression is of a source."""
@@ -107,11 +119,13 @@ class _Code:
                 return "whole", self.given[key]
             return ("whole", key) if owner.id == "context" and key in self.named else None
         of = self.known(owner, depth + 1)
-        if of is None or of[0] != "whole":
+        if of is None or of[0] in ("item", "row"):
             return None
-        if key == "data" and is_empty(default):
+        if of[0] != "command" and isinstance(key, str) and _COMMAND.fullmatch(key):
+            return "command", of[1]
+        if of[0] == "whole" and key == "data" and is_empty(default):
             return "data", of[1]
-        return ("item", of[1]) if isinstance(key, int) else None
+        return (_ITEMS[of[0]], of[1]) if isinstance(key, int) and of[0] in _ITEMS else None
 
     def is_choice(self, node: ast.AST) -> bool:
         """Return whether an expression is one of several that the code tries."""
@@ -197,6 +211,200 @@ def status_words(
     return sorted(found, key=lambda one: (one.line, one.column))
 
 
+def rows_of_sql(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
+    """Return the places where code takes the result of SQL for the list of its rows.
+
+    One for each source; code that reads that source as a mapping anywhere knows what it is.
+    """
+    if not given and not any(name in code for name in named):
+        return []
+    tree = _tree(code, "len(", "[", "for ")
+    if tree is None:
+        return []
+    return _taken(code, _Code(tree, given, named), _uses_of_rows)
+
+
+def whole_answers(
+    code: str, given: Mapping[str, str], named: Collection[str], loops: Collection[str]
+) -> list[Reading]:
+    """Return the places where code reads ``status_code`` of a source, and ``data``, too.
+
+    One for each source: both are parts of an HTTP answer, and seldom of its body. ``loops``: sources of which it reads them of an item.
+    """
+    tree = _tree(code, '"status_code"', "'status_code'")
+    if tree is None:
+        return []
+    known = _Code(tree, given, named)
+    found: dict[str, Reading] = {}
+    data: set[str] = set()
+    for node in ast.walk(tree):
+        owner, key, _ = keyed(node)
+        of = known.known(owner) if owner is not None and isinstance(node, ast.expr) else None
+        if of is None or of[0] != ("item" if of[1] in loops else "whole"):
+            continue
+        if key == "data":
+            data.add(of[1])
+        elif key == "status_code" and isinstance(node, ast.expr):
+            place = Reading(of[1], node.lineno, _column(code, node.lineno, node.col_offset))
+            found.setdefault(of[1], place)
+    return sorted(one for source, one in found.items() if source in data)
+
+
+def free_names(code: str, name: str) -> list[Reading]:
+    """Return the places where code reads a name that it neither binds nor is given."""
+    tree = _tree(code, name)
+    if tree is None or name in _bound(tree) or name in _parameters(tree):
+        return []
+    within = _in_texts(tree)
+    found = []
+    for node in sorted(_names(tree, name), key=lambda one: (one.lineno, one.col_offset)):
+        start = _offset(code, node.lineno, node.col_offset)
+        span = (0, 0) if node in within else (start, start + len(name))
+        found.append(Reading(name, node.lineno, _column(code, node.lineno, node.col_offset), *span))
+    return found
+
+
+def renamed(code: str, name: str, new: str) -> str:
+    """Return code that reads ``new`` where it read a free ``name``.
+
+    It is the code as it is where no rewriting is sure.
+    """
+    spans = {(one.start, one.end) for one in free_names(code, name) if one.end}
+    tree = parse_python(code)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr) and node.end_lineno and node.end_col_offset is not None:
+            start, end = (
+                _offset(code, node.lineno, node.col_offset),
+                _offset(code, node.end_lineno, node.end_col_offset),
+            )
+            within = re.finditer(rf"(?<![\w.'\"]){re.escape(name)}(?![\w'\"])", code[start:end])
+            spans |= {(start + one.start(), start + one.end()) for one in within}
+    text = code
+    for start, end in sorted(spans, reverse=True):
+        text = f"{text[:start]}{new}{text[end:]}"
+    for one in _names(tree, name):
+        one.id = new
+    try:
+        return text if ast.dump(parse_python(text)) == ast.dump(tree) else code
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return code
+
+
+def _in_texts(tree: ast.Module) -> set[ast.AST]:
+    """Return what is in the braces of an f-string.
+
+    CPython before 3.12 does not say where that is.
+    """
+    return {inner for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for inner in ast.walk(node)}
+
+
+def _names(tree: ast.Module, name: str) -> list[ast.Name]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+
+
+def rows_of_a_command(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
+    """Return the places where code takes what a command of SQL gave for the list of its rows.
+
+    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``.
+    """
+    tree = _tree(code, '"command_', "'command_")
+    if tree is None:
+        return []
+    known = _Code(tree, given, named)
+    taken = {one.source for one in _taken(code, known, _uses_of_command, ("command", "row"))}
+    found = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call | ast.Subscript):
+            continue
+        of = known.known(node)
+        if of is not None and of[0] == "command" and of[1] in taken:
+            found.add(_reading(code, known, node, plain=True))
+    return sorted(found)
+
+
+def _uses_of_command(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the uses of a list of rows; one that is gone through is one, too."""
+    if isinstance(node, ast.For | ast.comprehension):
+        yield node.iter, True
+    else:
+        yield from _uses_of_rows(known, node)
+
+
+def text_of_shell(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
+    """Return the places where code takes the result of a shell command for its text.
+
+    One for each source; code that reads that source as a mapping anywhere knows what it is.
+    """
+    if not given and not any(name in code for name in named):
+        return []
+    tree = _tree(code, "str", "loads(", ".")
+    return _taken(code, _Code(tree, given, named), _uses_of_text) if tree is not None else []
+
+
+_Uses = Callable[[_Code, ast.AST], Iterator[tuple[ast.expr, bool]]]
+"""What a node uses, and whether that use takes it for what it is not."""
+
+
+def _taken(
+    code: str, known: _Code, uses: _Uses, shapes: tuple[Shape, Shape] = ("whole", "item")
+) -> list[Reading]:
+    found: dict[str, ast.expr] = {}
+    others: set[str] = set()
+    for node in ast.walk(known.tree):
+        for owner, taken in uses(known, node):
+            of = known.known(owner)
+            if of is None or of[0] not in shapes or (of[0] == shapes[1] and not taken):
+                continue
+            if taken:
+                found.setdefault(of[1], owner)
+            else:
+                others.add(of[1])
+    readings = [
+        Reading(source, owner.lineno, _column(code, owner.lineno, owner.col_offset))
+        for source, owner in found.items()
+        if source not in others
+    ]
+    return sorted(readings, key=lambda one: (one.line, one.column))
+
+
+def _uses_of_text(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield the uses of a text."""
+    if isinstance(node, ast.Call) and node.args and _named_last(node.func) in ("isinstance", "loads"):
+        kind = node.args[1] if len(node.args) > 1 else None
+        of_text = kind is None or (isinstance(kind, ast.Name) and kind.id == "str")
+        yield node.args[0], of_text
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _OF_TEXT:
+        yield node.func.value, True
+    else:
+        yield from ((owner, False) for owner, _ in _uses_of_rows(known, node))
+
+
+def _named_last(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _uses_of_rows(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """Yield what a node uses, and whether that use is one of a list of rows, or of a row."""
+    owner, key, _ = keyed(node)
+    if owner is not None and isinstance(key, str):
+        of = known.known(owner)
+        yield owner, of is not None and of[0] in ("item", "row")
+    elif owner is not None and isinstance(key, int) and isinstance(node, ast.Subscript):
+        yield owner, True
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        if node.func.id == "len":
+            yield node.args[0], True
+        elif node.func.id in ("isinstance", "dict"):
+            yield node.args[0], False
+    elif isinstance(node, ast.Attribute) and node.attr in ("keys", "values", "items"):
+        yield node.value, False
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        yield node.comparators[0], False
+    elif isinstance(node, ast.List | ast.Tuple) and isinstance(getattr(node, "ctx", None), ast.Load):
+        for one in node.elts:
+            yield one, False
+
+
 def keyed(node: ast.AST) -> tuple[ast.expr | None, object, ast.expr | None]:
     """Return what ``x.get('key', default)`` and ``x['key']`` read, the key, and the default."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
@@ -215,6 +423,10 @@ def is_empty(node: ast.expr | None) -> bool:
     if isinstance(node, ast.List):
         return not node.elts
     return node is None or (isinstance(node, ast.Constant) and node.value is None)
+
+
+def _is_no_value(node: ast.expr) -> bool:
+    return is_empty(node) or (isinstance(node, ast.Constant) and node.value == "")
 
 
 def _asks_for_shape(node: ast.IfExp) -> bool:
@@ -246,7 +458,11 @@ def _tree(code: str, *words: str) -> ast.Module | None:
 
 def _without_default(node: ast.expr) -> ast.expr:
     """Return ``x`` of ``(x or {})``."""
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and all(map(is_empty, node.values[1:])):
+    if (
+        isinstance(node, ast.BoolOp)
+        and isinstance(node.op, ast.Or)
+        and all(map(_is_no_value, node.values[1:]))
+    ):
         return node.values[0]
     return node
 
@@ -299,6 +515,8 @@ def _reading(code: str, known: _Code, place: ast.expr, plain: bool) -> Reading:
     assert owner is not None and found is not None and place.end_lineno and place.end_col_offset is not None
     line, column = place.lineno, _column(code, place.lineno, place.col_offset)
     end = _offset(code, place.end_lineno, place.end_col_offset)
+    if place in _in_texts(known.tree):
+        return Reading(found[1], line, column)
     if isinstance(place, ast.Subscript):
         within = _offset(code, place.slice.lineno, place.slice.col_offset)
         start = code.rindex("[", 0, within)

@@ -6,7 +6,7 @@ import hashlib
 
 from noetl.dsl.program import PROGRAM_VERSION
 
-_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10, 6: 11, 7: 12, 8: 13, 9: 14}
+_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10, 6: 11, 7: 12, 8: 13, 9: 14, 10: 15}
 """Meaning → version of the compiler. A change of lowering raises the version of the newest meaning: it is part of a program's hash."""
 SEMANTICS = max(_COMPILERS)
 """Meaning of a Program, raised when engine and workers must treat new programs differently from stored ones.
@@ -32,6 +32,11 @@ input is the result of a step without a tool is refused, and one of ``postgres``
 ``data``, ``success`` and ``max_attempts`` are names in the guards of a ``retry`` alone.
 
 9: code that reads ``data`` of the result of SQL, or compares ``status`` of an HTTP answer with a word, is refused.
+
+10: code that counts the result of SQL, or reads rows of it without ``rows``, is refused, and code that takes the result of a shell command for
+a text, what a command of SQL gave for its rows, a name ``ctx`` that it does not have, or a body
+for the whole answer. ``workload``, ``ctx`` and ``vars`` are whole as
+parameters of ``main`` and in ``context``.
 """
 
 

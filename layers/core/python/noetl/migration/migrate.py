@@ -159,7 +159,7 @@ class _Attempt:
             problems = _errors(self.original)
             return Migrated(text, text, (), notes, refusals, problems, isinstance(self.original, Compiled))
         made = self.compiled()
-        problems = _placed(_errors(made), page.document, self.written)
+        problems = _placed(_errors(made), page.document, self.written, text.splitlines())
         known = {refusal.line for refusal in refusals}
         problems = tuple(problem for problem in problems if problem.line not in known)
         proved = isinstance(self.original, Compiled) and isinstance(made, Compiled) and not self.repaired
@@ -179,13 +179,20 @@ def _errors(made: Compiled | tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
     return tuple(found for found in made if found.severity == "error")
 
 
-def _placed(errors: tuple[Diagnostic, ...], document: Document, written: str) -> tuple[Diagnostic, ...]:
-    """Give each error the line and the column of the original."""
+def _placed(
+    errors: tuple[Diagnostic, ...], document: Document, written: str, lines: list[str]
+) -> tuple[Diagnostic, ...]:
+    """Give each error the line and the column of the original.
+
+    Inside of a text, the column is where its line begins.
+    """
     if not errors:
         return ()
     original = Lines(document).places(written)
     found = []
     for error in errors:
         line, column = original(error.line)
+        if column == 1 and line <= len(lines):
+            column += len(lines[line - 1]) - len(lines[line - 1].lstrip())
         found.append(replace(error, line=line, column=column))
     return tuple(found)

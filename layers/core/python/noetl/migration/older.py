@@ -30,6 +30,7 @@ from noetl.formatting.nodes import Entry, Text, inside
 from noetl.formatting.reading import read
 from noetl.migration.changes import Lines
 from noetl.migration.migrate import Migrated, migrate_text
+from noetl.migration.rules.tools.script_file import RULE as SCRIPT_FILE
 
 OLDER = "older-dialect"
 """Code of the warnings: one for each rule that was applied."""
@@ -88,8 +89,10 @@ def compile_any(
         if semantics != SEMANTICS or plain is None:
             raise
         made = _migrated(plain, source_name, kinds)
-        if made is None:
+        if made is None or not made.changed or _asks_for_files(made):
             raise
+        if not made.runs:
+            raise InvalidPlaybookError(_left(made), source_name=source_name) from invalid
         unclear = tuple(
             Diagnostic(ASKS, f"{note.rule}: {note.text}", note.line, note.column, hint=_UNCLEAR)
             for note in made.notes
@@ -141,14 +144,30 @@ def _decoded(text: str | bytes) -> str | None:
 
 
 def _migrated(text: str, source_name: str, kinds: KindLookup) -> Migrated | None:
-    """Return what runs today, or None for a text that the rules do not make run."""
+    """Return what the rules make of a text, or None for one that they cannot read."""
     if len(text.encode("utf-8", "surrogatepass")) > MIGRATED_BYTES.value:
         return None
     try:
-        made = migrate_text(text, source_name=source_name, kinds=kinds)
+        return migrate_text(text, source_name=source_name, kinds=kinds)
     except (InvalidPlaybookError, InvalidInputError):
         return None
-    return made if made.runs and made.changed else None
+
+
+def _asks_for_files(made: Migrated) -> bool:
+    """Return whether a file beside the playbook is missing.
+
+    ``noetl migrate`` alone reads those, so the compiler's own words say more.
+    """
+    return any(one.rule == SCRIPT_FILE.name for one in made.refusals)
+
+
+def _left(made: Migrated) -> tuple[Diagnostic, ...]:
+    """Return what keeps an older playbook from running, without what rules rewrite."""
+    refused = (
+        Diagnostic(ASKS, f"{one.rule}: {one.message}", one.line, one.column, hint=one.hint)
+        for one in made.refusals
+    )
+    return tuple(sorted((*refused, *made.problems), key=lambda one: (one.line, one.column)))
 
 
 def _of(

@@ -9,6 +9,7 @@ choices: the first whose ``when`` is part of the call's parameters answers it, `
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -35,6 +36,7 @@ class MockRegistry(ScriptedRegistry):
     def __init__(self, tools: Mapping[str, Any], live: frozenset[str] = frozenset()) -> None:
         super().__init__(tools)
         self.live = live
+        self.run_id = secrets.token_hex(8)
         self.playbook = ""
         """Name of the playbook whose command is run, with a colon, when it is not the tested one."""
 
@@ -43,7 +45,9 @@ class MockRegistry(ScriptedRegistry):
         call = replace(found, step=f"{self.playbook}{found.step}")
         reply = self.find(call)
         if reply is None:
-            return Registry.run(self, name, raw_params, context)
+            # Code that may share a process shares it within this run of the case alone: no case meets what another one has left.
+            alone = replace(context, program=f"{context.program} {self.run_id}")
+            return Registry.run(self, name, raw_params, alone)
         if name in self.names():
             self._load(name).params.parse(raw_params)
         own = raw_params.get("timeout")

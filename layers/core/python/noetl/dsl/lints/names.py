@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from noetl.dsl.expressions import name_offset
@@ -24,6 +25,9 @@ from noetl.dsl.reachability import ReachableSteps, edges
 from noetl.dsl.reads import nodes_in
 
 _AFTER_THE_BODY = (BOUNDARY, BOUNDARY_VALUE, BOUNDARY_TOOL, NEXT_ARGS, ON_ERROR_ARGS)
+_METHOD = re.compile(r"\b(?:args|input)\s*\.\s*(?:get|items|keys|values)\s*\(")
+_METHODS = frozenset({"get", "items", "keys", "values"})
+"""Methods of a mapping, which are no entries of it where they are called."""
 _ITER = frozenset({"index", "parent", "first", "last", "length", "count", "total"})
 
 
@@ -120,7 +124,7 @@ def _check_given(use: TemplateUse, lowering: Lowering) -> None:
     iterator = names.iterators.get(frame.step)
     known = names.iter.get(frame.step, set()) | _ITER | ({iterator} if iterator else set())
     for scope, entry in sorted(use.analysis.entries):
-        if scope in use.analysis.guarded:
+        if scope in use.analysis.guarded or (entry in _METHODS and _METHOD.search(use.scalar.value)):
             continue
         if scope in ("args", "input") and entry not in given and not open_:
             remedy = f"add `{entry}` to the `args` of an arc that leads to {frame.step!r}"

@@ -59,7 +59,7 @@ def with_names(lowering: Lowering, task: Task) -> Task:
             cache.pos,
             hint="name what the result depends on: cache: { ttl: 1h, key: ... }",
         )
-    if not (names := unset_parameters(task)):
+    if not (names := {name for name in unset_parameters(task) if not name.endswith(".*")}):
         return task
     return msgspec.structs.replace(task, cache=msgspec.structs.replace(cache, names=tuple(sorted(names))))
 

@@ -18,11 +18,12 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, TaskError
 from noetl.kinds.sandbox.disk import LOOK_SECONDS, DiskUse, disk_fits
+from noetl.kinds.sandbox.memory import LOOKING_SHARE
 from noetl.kinds.sandbox.noetl_guest.serve import READY
 from noetl.kinds.sandbox.output import LogLines
 from noetl.kinds.sandbox.pipes import open_pipes
 from noetl.kinds.sandbox.places import Places
-from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, serving, start_confined
+from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, found_at, serving, start_confined
 from noetl.kinds.sandbox.request import LENGTH, call_frame, frame_of
 from noetl.kinds.sandbox.watch import Watch
 from noetl.kinds.support.foreign_json import foreign_value
@@ -59,6 +60,8 @@ class Child:
         """
         self.owner = owner
         limits = owner.limits
+        self._found = found_at(owner.places) if owner.program else ()
+        self._found_until = time.monotonic() + LOOK_SECONDS
         pipes = open_pipes(3)
         (stdin, self._requests), (self._output, stdout), (self._answers, answers) = pipes
         try:
@@ -83,9 +86,12 @@ class Child:
         self._cancel_checked = 0.0
         self._disk = DiskUse(self._confined.folder, limits.disk_bytes)
         self._memory = self._confined.memory_use(limits.memory_bytes)
-        self._looked = time.monotonic()
+        self._next_look = 0.0
         self.worn = False
-        """The last call left the process unfit for another: out of memory, or without its output."""
+        """The last call left the process unfit for another.
+
+        It is out of memory, without its output, or with output that was not read; or half of what calls share is used up.
+        """
 
     @property
     def alive(self) -> bool:
@@ -99,6 +105,17 @@ class Child:
             return False
 
     @property
+    def sees_places(self) -> bool:
+        """Report whether a process that executions share sees what a new one would.
+
+        Its places are looked at now and then.
+        """
+        if self._found and (now := time.monotonic()) >= self._found_until:
+            self._found_until = now + LOOK_SECONDS
+            return self._found == found_at(self.owner.places)
+        return True
+
+    @property
     def fits_disk(self) -> bool:
         """Report whether its folder is within its limit; any thread may ask.
 
@@ -110,18 +127,19 @@ class Child:
     def spent(self) -> bool:
         """Whether a process that executions share ends, so that none meets what others used up.
 
-        After ``SHARED_CALLS`` calls, and when it has half of the memory or of the disk that a process may have.
+        After ``SHARED_CALLS`` calls, and when it has half of the disk that a process may have. Of all else the process tells itself
+        (``noetl_guest.used``).
         """
         if not self.owner.program:
             return False
         if self._calls >= SHARED_CALLS:
             return True
-        if (now := time.monotonic()) - self._looked < LOOK_SECONDS:
+        if (began := time.monotonic()) < self._next_look:
             return False
-        self._looked = now
-        return self._memory.is_half_full() or not disk_fits(
-            self._confined.folder, self.owner.limits.disk_bytes // 2
-        )
+        fits = disk_fits(self._confined.folder, self.owner.limits.disk_bytes // 2)
+        now = time.monotonic()
+        self._next_look = now + min(LOOK_SECONDS, (now - began) * LOOKING_SHARE)
+        return not fits
 
     @property
     def left_processes(self) -> bool:
@@ -139,7 +157,12 @@ class Child:
         call_id = f"{self._calls}-{os.urandom(8).hex()}"
         self._calls += 1
         request = call_frame(
-            call_id, code, values, watch.context.timeout, self._unsent(watch.context.modules)
+            call_id,
+            code,
+            values,
+            watch.context.timeout,
+            self._unsent(watch.context.modules),
+            shared=bool(self.owner.program),
         )
         try:
             self._send(request, watch, output)
@@ -151,10 +174,12 @@ class Child:
                 self._send(frame_of(codec.encode(_look_up(answer["need"], watch))), watch, output)
                 answer = self._answer_to(call_id, watch, output)
         finally:
+            whole = False
             with contextlib.suppress(OSError):
-                self._drain(output, watch)
+                whole = self._drain(output, watch)
             output.close()
-        self.worn = bool(answer.pop("worn", False))
+        # What was not read any more would be in the log of another call.
+        self.worn = bool(answer.pop("worn", False)) or not whole
         answer["lines"] = output.lines
         return answer
 
@@ -243,18 +268,21 @@ class Child:
             watch.refuse_cancelled("the code")
         return ready
 
-    def _drain(self, output: LogLines, watch: Watch) -> None:
-        """Take the output that is there, within the limit and before the deadline."""
+    def _drain(self, output: LogLines, watch: Watch) -> bool:
+        """Take the output that is there, within the limit and before the deadline.
+
+        False: there may be more.
+        """
         limit = self.owner.limits.output_bytes
         while watch.left > 0:
             try:
                 chunk = os.read(self._output, CHUNK)
             except BlockingIOError:
-                return
+                return True
             if not chunk:
                 with contextlib.suppress(KeyError):
                     self._poller.unregister(self._output)
-                return
+                return True
             output.feed(chunk)
             if output.total > limit:
                 raise TaskError(
@@ -262,6 +290,7 @@ class Child:
                     kind="transform",
                     code="output_limit",
                 )
+        return False
 
     def _gone(self) -> TaskError | InfrastructureError:
         process = self._confined.process

@@ -66,10 +66,6 @@ class MemoryUse:
         now = time.monotonic()
         self._next = now + min(max(pause, (now - began) * LOOKING_SHARE), MOST_SECONDS)
 
-    def is_half_full(self) -> bool:
-        """Report whether the task has more than half of its memory."""
-        return bool(self._limit) and memory_exceeds(processes_below(self._root), self._limit // 2)
-
 
 def processes_below(root: int, enough: int | None = None) -> list[int]:
     """List the processes below ``root``, with those that ended and were not reaped.

@@ -111,13 +111,13 @@ class ChildPool:
                 self._changed.notify()
 
     def _take(self, owner: Owner) -> Child | None:
-        """Take the child of ``owner`` that was used last, if one lives."""
+        """Take the child of ``owner`` that was used last, if one is fit for a call."""
         with self._changed:
             for place in range(len(self._idle) - 1, -1, -1):
                 child = self._idle[place].child
                 if child.owner == owner:
                     del self._idle[place]
-                    if child.alive:
+                    if child.alive and child.sees_places:
                         return child
                     self._unwanted.append(child)
         return None

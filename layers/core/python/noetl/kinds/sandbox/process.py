@@ -33,7 +33,15 @@ from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.noetl_guest.supervise import descendants
 from noetl.kinds.sandbox.order import as_bytes, as_file
 from noetl.kinds.sandbox.places import Places, import_path, readable, writable
-from noetl.kinds.sandbox.template import BOOT, Ground, Mode, Template, TemplateGoneError, templates
+from noetl.kinds.sandbox.template import (
+    BOOT,
+    Ground,
+    Mode,
+    Template,
+    TemplateGoneError,
+    identities_at,
+    templates,
+)
 
 PR_SET_DUMPABLE = 4
 END_SECONDS = 10.0
@@ -340,6 +348,17 @@ def _ground(used: Layers, task: Task) -> Ground | None:
 def _common_ground(used: Layers, places: Places) -> Ground | None:
     """Return the root of all tasks with these places; None without a common root."""
     return Ground(readable(places), writable(places)) if used.common_root else None
+
+
+def found_at(places: Places) -> tuple[Any, ...]:
+    """Return what is at these places now.
+
+    A process that began with something else there does not see it.
+    """
+    used = layers()
+    if not (used.namespaces or used.landlock):
+        return ()
+    return identities_at(Ground(readable(places), writable(places)))
 
 
 def confinement(folder: Path, task: Task, ground: Ground | None = None) -> Confinement:

@@ -39,17 +39,19 @@ def call_frame(
     values: Mapping[str, Any],
     seconds: float,
     modules: Mapping[str, str] | None = None,
+    *,
+    shared: bool = False,
 ) -> bytes:
     """Build the frame that asks for one call.
 
-    ``modules``: files of the playbook; None: those that the process has.
+    ``modules``: files of the playbook; None: those that the process has. ``shared``: executions share it.
 
     A process trusts its worker, and both are the same interpreter: so the frame is of ``marshal``. The values are JSON in it, as a template
     may make a tuple, or a key that is a number.
     """
     names = names_of(values)
     shipped = None if modules is None else _modules(tuple(modules.items()))
-    call = call_id, code, names, _compiled(code, names), codec.encode(values), seconds, shipped
+    call = call_id, code, names, _compiled(code, names), codec.encode(values), seconds, shipped, shared
     return frame_of(marshal.dumps(call))
 
 

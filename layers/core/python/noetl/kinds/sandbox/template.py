@@ -148,7 +148,7 @@ class Template:
         self.folder = Path(tempfile.mkdtemp(prefix="noetl-tasks-")).resolve()
         # Each task's own folder is closed to others; one that becomes another user has to come that far.
         self.folder.chmod(0o711)
-        self._identities_at_start: tuple[Any, ...] = _identities(ground)
+        self._at_start: tuple[Any, ...] = identities_at(ground)
         self._socket, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         order = as_file(
             {"folder": str(self.folder), "ground": None if ground is None else self._message(ground)}
@@ -192,7 +192,7 @@ class Template:
 
         They may have been replaced, and others mounted.
         """
-        return self._identities_at_start == _identities(ground)
+        return self._at_start == identities_at(ground)
 
     def new_folder(self) -> Path:
         """Make an empty folder for one child.
@@ -278,7 +278,8 @@ class Template:
             self._process.returncode = 0
 
 
-def _identities(ground: Ground | None) -> tuple[Any, ...]:
+def identities_at(ground: Ground | None) -> tuple[Any, ...]:
+    """Return the identities of what is at these places now."""
     if ground is None:
         return ()
     found: list[Any] = [_mount_changes().count()]

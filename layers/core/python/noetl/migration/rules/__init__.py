@@ -16,16 +16,20 @@ from noetl.migration.rules.document import (
     root_variables,
     telemetry,
 )
-from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages, retry_status
+from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages, retry_status, tls_verified
 from noetl.migration.rules.reading import (
+    command_rows,
+    context_name,
     data_of_sql,
     loop_index,
     loop_results,
     loop_summary,
     payload,
+    result_envelope,
     row_objects,
     rows_list,
     rows_variable,
+    shell_text,
     spelling,
     steps_prefix,
 )
@@ -33,6 +37,7 @@ from noetl.migration.rules.routing import (
     case_targets,
     given_nulls,
     guard_text,
+    handed_on,
     item_targets,
     loop_words,
     next_conditions,
@@ -94,6 +99,7 @@ from noetl.migration.rules.writes import (
 _MODULES = (
     *(
         http_result,
+        result_envelope,
         save_answer,
         rows_variable,
         api_version,
@@ -128,6 +134,7 @@ _MODULES = (
         next_conditions,
         next_payload,
         given_nulls,
+        handed_on,
         set_list,
         bare_set,
         item_targets,
@@ -135,6 +142,7 @@ _MODULES = (
     *(
         empty_keys,
         http_data,
+        tls_verified,
         script_file,
         encoded_text,
         python_libs,
@@ -161,7 +169,18 @@ _MODULES = (
         task_timeout,
         output_select,
     ),
-    *(payload, steps_prefix, loop_index, loop_results, loop_summary, rows_list, data_of_sql),
+    *(
+        payload,
+        steps_prefix,
+        loop_index,
+        loop_results,
+        loop_summary,
+        rows_list,
+        data_of_sql,
+        command_rows,
+        shell_text,
+        context_name,
+    ),
     *(spelling, canonical_form),
 )
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)

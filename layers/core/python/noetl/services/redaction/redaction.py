@@ -140,7 +140,8 @@ class Secrets:
         return name
 
     def _entry_text(self, entry: KeychainEntry) -> str:
-        return credential_of(entry, render(entry.params, MappingScope({"workload": self._workload})))
+        known = MappingScope({**self._workload, "workload": self._workload})
+        return credential_of(entry, render(entry.params, known))
 
     # --- taking secrets out -----------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ from noetl.services.worker.ready_commands import Turns
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.run_tasks import MARGIN_SECONDS
 from noetl.services.worker.try_counter import TryCounter
-from noetl.services.worker.worker_lost import worker_lost
+from noetl.services.worker.worker_lost import answer_lost
 
 BROKEN_TRIES = 3
 """How often a command that breaks its worker, or that no worker ends, is begun before it is answered."""
@@ -324,12 +324,17 @@ class _Batch:
             self._end(job, back=self.deps.back_off.after(job.delivery.received))
 
     def _broken(self, job: _Job, why: str) -> None:
-        """Handle a defect: the command is tried again, then answered as ``worker_lost``."""
+        """Handle a defect: the command is tried again, then answered as ``worker_lost``.
+
+        Rules and retries of its task see that.
+        """
         if job.tries < BROKEN_TRIES:
             self._fail(job, f"broke this worker and is tried again: {why}")
             return
         try:
-            self._emit(job, worker_lost(job.command, why))
+            worker = self.deps.worker_of(job.command, job.token, job.callbacks, job.digest)
+            for event in answer_lost(job.command, worker.programs, worker.results, why, self.worker.log):
+                self._emit(job, event)
         except InfrastructureError as outage:
             self._fail(job, f"is lost, but its outcome could not be sent: {outage}", str(outage))
             return

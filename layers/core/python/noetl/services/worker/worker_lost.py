@@ -61,7 +61,7 @@ def answer_lost(
         run_command(command, deps, events.append)
     except InfrastructureError:
         raise
-    except Exception as error:
+    except BaseException as error:
         log(f"rules of step {command.step} cannot answer its loss: {type(error).__name__}: {error}")
         return [worker_lost(command, reason)]
     return events

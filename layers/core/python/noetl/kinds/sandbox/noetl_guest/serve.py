@@ -26,6 +26,7 @@ from .confine import Confinement, confine
 from .modules import install, line_of
 from .order import from_arguments
 from .plain import NotJsonError, plain
+from .used import Used
 from .usercode import FILENAME, execute, forget_code
 
 LENGTH = 4
@@ -92,17 +93,18 @@ def serve(requests: int, answers: int, order: Any) -> NoReturn:
 
 
 class _Session:
-    """Calls of one execution."""
+    """Calls of one execution, or of those that share the process."""
 
     def __init__(self, requests: int, answers: int, answer_size: int) -> None:
         self._requests = requests
         self._answers = answers
         self._answer_size = answer_size
         self._streams = (sys.stdout, sys.stderr)
+        self._used = Used()
 
     def answer(self, request: bytes) -> None:
         """Run one call and send its outcome. ``request``: see ``noetl.kinds.sandbox.request``."""
-        call_id, code, names, made, values, seconds, shipped = marshal.loads(request)
+        call_id, code, names, made, values, seconds, shipped, shared = marshal.loads(request)
         if shipped is not None:
             install(shipped)
         sys.stdout, sys.stderr = self._streams
@@ -122,7 +124,7 @@ class _Session:
         except BaseException as error:
             answer = {"id": call_id, "error": _describe(error, code)}
             answer["worn"] = isinstance(error, MemoryError)
-        if not self._flush():
+        if not self._flush() or (shared and self._used.is_half()):
             answer["worn"] = True
         _write(self._answers, self._encoded(answer))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from noetl.dsl.rows_as_list import NO_ROWS, SQL_KINDS, takes_for_list, whole_result
-from noetl.formatting.nodes import Entry, List, Map, Text, Value, map_of, text_of
+from noetl.dsl.rows_as_list import NO_ROWS, RESULTS, SQL_KINDS, takes_for_list, whole_result
+from noetl.dsl.shapes_in_code import rows_of_sql
+from noetl.formatting.nodes import Entry, List, Map, Text, Value, inside, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
@@ -16,7 +17,7 @@ _ALONE = re.compile(r"\{\{(.*)\}\}", re.DOTALL)
 
 def apply(page: Page) -> None:
     """Hand the rows to the code."""
-    ends = last_tasks(page)
+    ends = last_tasks(page) | variables(page)
     for step in page.steps():
         sources = dict(ends)
         for label, task in tasks_of(step.get("tool")):
@@ -24,10 +25,35 @@ def apply(page: Page) -> None:
             code = text_of(task.get("code")) or ""
             rows = {str(one.key): found for one in given if (found := _rows(one.value, sources))}
             wanted = takes_for_list(code, set(rows)) if rows else set()
+            wanted |= {one.source for one in rows_of_sql(code, {name: name for name in rows})}
             for one in given:
                 if one.key in wanted and isinstance(one.value, Text) and _rows(one.value, sources):
                     rewrite(one.value, rows[str(one.key)])
             sources[label] = task
+
+
+def variables(page: Page) -> dict[str, Map]:
+    """Return the variables that are set once, to a whole result, with its task."""
+    found: dict[str, list[Map | None]] = {}
+    for step in page.steps():
+        tasks = [task for _, task in tasks_of(step.get("tool"))]
+        last = tasks[-1] if tasks and not step.has("loop") else None
+        owners = [(step, last), *((task, None if step.has("loop") else task) for task in tasks)]
+        for owner, source in owners:
+            for scope, entry in _assigned(owner):
+                kept = source if alone(entry.value).strip() in RESULTS else None
+                found.setdefault(f"{scope}{entry.key}", []).append(kept)
+    return {name: tasks[0] for name, tasks in found.items() if len(tasks) == 1 and tasks[0] is not None}
+
+
+def _assigned(owner: Map) -> list[tuple[str, Entry]]:
+    """Return what an owner assigns, with its scope; a step, without what its tasks do."""
+    found = [("vars.", one) for one in map_of(owner.get("vars")).entries]
+    for entry in inside(Map([one for one in owner.entries if one.key != "tool"])):
+        prefix = {"set": "", "set_ctx": "ctx."}.get(str(entry.key))
+        if prefix is not None:
+            found += [(prefix, one) for one in map_of(entry.value).entries]
+    return found
 
 
 def last_tasks(page: Page) -> dict[str, Map]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 from noetl.formatting.nodes import Map, Text, map_of, plain, text_of
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
@@ -12,10 +14,12 @@ _GIVEN = ("args", "input")
 
 def apply(page: Page) -> None:
     """Read the argument, where every way to the step has one."""
-    ways = [way for step in page.steps() for way in ways_of(step)]
+    led: dict[str | None, list[set[str]]] = defaultdict(list)
+    for way in (way for step in page.steps() for way in ways_of(step)):
+        led[text_of(way.get("step"))].append(_names(way))
     for step in page.steps():
-        led = [_names(way) for way in ways if text_of(way.get("step")) == text_of(step.get("step"))]
-        given = set.intersection(*led) if led else set()
+        ways = led.get(text_of(step.get("step")))
+        given = set.intersection(*ways) if ways else set()
         tool = map_of(step.get("tool"))
         for name in _GIVEN:
             for entry in map_of(tool.get(name)).entries:

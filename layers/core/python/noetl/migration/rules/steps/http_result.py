@@ -5,24 +5,32 @@ Their result is the whole answer, with its status and headers.
 
 from __future__ import annotations
 
+import re
+
+from noetl.dsl.rows_as_list import whole_result
+from noetl.dsl.shapes_in_code import whole_answers
 from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, text_of
-from noetl.migration.page import Page
+from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
+from noetl.migration.rules.reading.rows_list import alone, given_to, tasks_of
 
 _FIRST = "noetl.io/v1"
+_STATUS = re.compile(r"(?<![\w.'\"])(\w+)\.status_code\b")
 _EVENT = frozenset({"case", "retry", "sink", "save", "vars", "when"})
 """Keys of a step that keep it in the event form."""
 
 
 def apply(page: Page) -> None:
     """Write arcs: in a step of the canonical form, the whole answer is the result."""
-    if text_of(page.root.get("apiVersion")) != _FIRST:
-        return
+    first = text_of(page.root.get("apiVersion")) == _FIRST
+    read = set() if first else _read_as_answers(page)
     tasks = {
         name for task in page.workbook() if _is_http(task) and (name := text_of(task.get("name", "task")))
     }
     for step in page.steps():
         following = step.entry("next")
+        if not first and text_of(step.get("step")) not in read:
+            continue
         if (
             (_calls_http(step) or _task_of(step) in tasks)
             and not _EVENT & set(step.keys())
@@ -31,6 +39,25 @@ def apply(page: Page) -> None:
             arcs = _arcs(following)
             if arcs is not None:
                 following.value = arcs
+
+
+def _read_as_answers(page: Page) -> set[str]:
+    """Return the steps of whose result something reads parts of a whole answer."""
+    steps = page.step_names()
+    loops = {name for step in page.steps() if step.has("loop") and (name := text_of(step.get("step")))}
+    found: set[str] = set()
+    for step in page.steps():
+        for _, task in tasks_of(step.get("tool")):
+            code = text_of(task.get("code")) or ""
+            if kind_of(task) == "python" and "status_code" in code:
+                read = {
+                    str(one.key): whole_result(alone(one.value)) for one in [*given_to(step), *given_to(task)]
+                }
+                given = {name: one[0] for name, one in read.items() if one is not None and one[0] in steps}
+                found |= {one.source for one in whole_answers(code, given, steps - read.keys(), loops)}
+    for text in page.texts():
+        found |= {one[1] for one in _STATUS.finditer(text.value) if one[1] in steps - loops}
+    return found
 
 
 def _calls_http(step: Map) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Map
+from noetl.formatting.nodes import Map, plain
 from noetl.migration.page import Page, kind_of, remove
 from noetl.migration.rule import Rule
 
@@ -27,6 +27,13 @@ def apply(page: Page) -> None:
                 )
         if tool.has("playbook") and not tool.has("path"):
             tool.rename("playbook", "path")
+        if tool.has("result_step") and not tool.has("return_step"):
+            tool.rename("result_step", "return_step")
+        waits = tool.entry("return_result")
+        if waits is not None and plain(waits.value) is True:
+            remove(tool, waits)
+        elif waits is not None and plain(waits.value) is False and not tool.has("wait"):
+            tool.rename("return_result", "wait")
 
 
 RULE = Rule("playbook-call", "A call of a playbook has `path`, `payload` and `return_step`.", apply)

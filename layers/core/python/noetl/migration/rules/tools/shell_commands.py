@@ -8,15 +8,34 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from noetl.domain.text.braces import is_of_another_tool
-from noetl.formatting.nodes import Entry, List, Map, Text, map_of, plain
+from noetl.formatting.nodes import Entry, List, Map, Text, comments, map_of, plain
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 _TAKEN = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "IFS"})
+_SET = _TAKEN | {
+    "PWD",
+    "OPTARG",
+    "OPTIND",
+    "PPID",
+    "LINENO",
+    "RANDOM",
+    "SECONDS",
+    "UID",
+    "EUID",
+    "BASH_SOURCE",
+}
+"""Variables that a shell has by itself."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BASH = re.compile(r"^[ \t]*set [^\n#]*\bpipefail\b|^[ \t]*(?:if |while |until )?\[\[ |<<<", re.MULTILINE)
 """What ``sh`` need not know."""
 
+_READS = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?!\w|:?[-+=?]))")
+_ASSIGNS = re.compile(
+    r"(?:^|[\s;(&|])(?:(?:for|read|local|export|declare)\b((?: +-?\w+)+)|([A-Za-z_]\w*)\+?=)", re.MULTILINE
+)
+_STRICT = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*u|\bnounset\b)", re.MULTILINE)
+"""A script that itself wants no unset variables."""
 _HERE = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
 _ACTIVE = re.compile(r"""[$`"'\\{]""")
 """What a shell reads in a text in quotes; and templates."""
@@ -65,9 +84,17 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
             "values are variables of the script now: each is one word, regardless of its content",
             safe=named.quoted,
         )
-    entry.key = entry.raw_key = "command"
+    named_today, entry.key, entry.raw_key = entry.key == "command", "command", "command"
+    known = {str(one.key) for one in variables.entries}
+    if not named_today and _asks_for_unset(made, known):
+        made = ["set +u", *made]
     if isinstance(entry.value, List):
-        entry.value = Text("\n".join(["set -e", *made]) + "\n", style="|")
+        notes = [[one for one in comments(item) if one] for item in entry.value.entries]
+        first = made[: len(made) - len(notes)]
+        rows = [row for lead, one in zip(notes, made[len(first) :], strict=True) for row in (*lead, one)]
+        entry.value = Text("\n".join(["set -e", *first, *rows]) + "\n", style="|")
+    elif made[0] == "set +u":
+        entry.value = Text("\n".join(made).rstrip("\n") + "\n", style="|")
     elif made != lines:
         entry.value = Text(made[0], style="|" if "\n" in made[0] else "'")
     if _BASH.search("\n".join(lines)) and not tool.has("interpreter"):
@@ -76,6 +103,18 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         )
     if variables.entries and env is None:
         tool.entries.insert(tool.entries.index(entry), Entry("env", variables, "env", line=entry.line))
+
+
+def _asks_for_unset(lines: list[str], known: set[str]) -> bool:
+    """Return whether a script may read a variable that is not set.
+
+    Older releases let it.
+    """
+    script = "\n".join(lines)
+    if _STRICT.search(script):
+        return False
+    made = {name for found in _ASSIGNS.finditer(script) for name in _WORD.findall(found[1] or found[2])}
+    return bool({found[1] or found[2] for found in _READS.finditer(script)} - made - known - _SET)
 
 
 def _lines(entry: Entry) -> list[str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, plain, text_of
+from noetl.formatting.nodes import Entry, List, Map, Text, comments, inside, made, map_of, plain, text_of
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
@@ -73,7 +73,22 @@ def _tasks(entry: Entry, tool: Map, target: Map, mapping: dict[str, object]) -> 
     keep = [one for one in target.entries if one.key not in ("mapping", "mode", "key")]
     rows = Entry("args", Text("{{ choose }}", style='"'), "args")
     write = Map([Entry("name", Text("write"), "name"), *keep, rows])
-    return List([Entry(None, one, line=entry.line) for one in (read, choose, write)])
+    made_of = [tool.entry("source"), target.entry("mapping"), tool.entry("target")]
+    tasks = []
+    for one, kept in zip((read, choose, write), made_of, strict=True):
+        tasks.append(Entry(None, one, lead=_comments(kept), line=entry.line))
+    left_out = [one for one in tool.entries if one not in made_of and one.key != "kind"]
+    left_out += [one for one in target.entries if one.key in ("mode", "key")]
+    tasks[-1].lead += [comment for one in left_out for comment in _comments(one)]
+    return List(tasks)
+
+
+def _comments(entry: Entry | None) -> list[str]:
+    """Return the comments of an entry, and of a mapping of names those below it, too."""
+    if entry is None:
+        return []
+    below = inside(entry.value) if entry.key == "mapping" and isinstance(entry.value, Map) else ()
+    return [comment for one in (entry, *below) for comment in comments(one) if comment]
 
 
 def _arcs(step: Map) -> None:

@@ -1,0 +1,55 @@
+"""Code that takes what a command of duckdb gave for the list of its rows.
+
+Another release returned that list.
+"""
+
+from __future__ import annotations
+
+from noetl.dsl.rows_as_list import whole_result
+from noetl.dsl.shapes_in_code import rows_of_a_command
+from noetl.formatting.nodes import Map, Text, map_of, text_of
+from noetl.formatting.spelling import rewrite
+from noetl.migration.page import Page, kind_of
+from noetl.migration.rule import Rule
+from noetl.migration.rules.reading.rows_list import alone, given_to, gives_rows, last_tasks, tasks_of
+
+
+def apply(page: Page) -> None:
+    """Read ``rows`` of it."""
+    workload = {str(entry.key) for entry in map_of(page.root.get("workload")).entries}
+    ends = last_tasks(page)
+    for step in page.steps():
+        sources = dict(ends)
+        for label, task in tasks_of(step.get("tool")):
+            if kind_of(task) == "python":
+                lists = {
+                    name for name, one in sources.items() if kind_of(one) == "duckdb" and gives_rows(one)
+                }
+                _read_rows(step, task, lists - workload)
+            sources[label] = task
+
+
+def _read_rows(step: Map, task: Map, lists: set[str]) -> None:
+    code = task.get("code")
+    text = text_of(code)
+    if not isinstance(code, Text) or text is None:
+        return
+    read = {str(one.key): whole_result(alone(one.value)) for one in [*given_to(step), *given_to(task)]}
+    given = {name: found[0] for name, found in read.items() if found is not None and found[0] in lists}
+    for one in reversed(rows_of_a_command(text, given, lists - read.keys())):
+        if one.end:
+            reading = text[one.start : one.end]
+            if reading.startswith(".get("):
+                reading = f"{reading[: reading.index(',')] if ',' in reading else reading[:-1]}, {{}}).get('rows', [])"
+            else:
+                reading += "['rows']"
+            text = text[: one.start] + reading + text[one.end :]
+    rewrite(code, text)
+
+
+RULE = Rule(
+    "command-rows",
+    "Code reads `rows` of what a command of duckdb gave, which is no list.",
+    apply,
+    repairs=True,
+)
