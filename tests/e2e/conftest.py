@@ -43,6 +43,8 @@ RUNNING = "NOETL_E2E_HOME"
 ``noetl local up --home HOME --functions-site "$(python -m tests.e2e.script_server HOME)"``
 """
 UP_SECONDS = 600
+PORTS, TAKEN = 3, "is already in use"
+"""How many ports are tried, and what the emulator says of one that it does not get."""
 TEST_SECONDS = 900
 """Of a test: the first one waits for the deployment."""
 
@@ -226,12 +228,7 @@ def fresh_deployment() -> Iterator[Deployment]:
     _stop_orphans()
     home = Path(tempfile.mkdtemp(prefix=f"noetl-e2e-{os.getpid()}-", dir=HOMES))
     try:
-        site = str(make_site(home))
-        up = _local(
-            *("up", "--json", "--port", str(free_port()), "--project", str(ROOT)),
-            *("--functions-site", site),
-            home=home,
-        )
+        up = _up(home, str(make_site(home)))
         if up.returncode:
             logs = _local("logs", "--minutes", "5", home=home).stdout
             pytest.fail(
@@ -295,6 +292,19 @@ def _local(command: str, *options: str, home: Path) -> subprocess.CompletedProce
         check=False,
         cwd=ROOT,
     )
+
+
+def _up(home: Path, site: str) -> subprocess.CompletedProcess[str]:
+    """Bring the deployment up; on another port, if a test of another process has taken the first one meanwhile."""
+    for _ in range(PORTS):
+        up = _local(
+            *("up", "--json", "--port", str(free_port()), "--project", str(ROOT)),
+            *("--functions-site", site),
+            home=home,
+        )
+        if TAKEN not in up.stderr:
+            break
+    return up
 
 
 def _remove(home: Path) -> None:

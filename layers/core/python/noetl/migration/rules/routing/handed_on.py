@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Container
 
 from noetl.dsl.expressions import analyse, has_template
@@ -26,7 +27,10 @@ def apply(page: Page) -> None:
     if page.document.anchors:
         return
     steps = page.steps()
-    ways = [(step, way) for step in steps for way in ways_of(step)]
+    ways: _Ways = defaultdict(list)
+    for step in steps:
+        for way in ways_of(step):
+            ways[text_of(way.get("step"))].append((step, way))
     for step in steps[1:]:
         led = _led(step, ways)
         if not led or any(step.has(own) for own in _OWN):
@@ -38,25 +42,26 @@ def apply(page: Page) -> None:
                     _hand(page, way, wanted, origin)
 
 
+_Ways = defaultdict[str | None, list[tuple[Map, Map]]]
+"""Name of a step → the ways to it, each with the step where it begins."""
 _Led = list[tuple[Map, Map, set[str] | None]]
 
 
-def _led(step: Map, ways: list[tuple[Map, Map]]) -> _Led:
+def _led(step: Map, ways: _Ways) -> _Led:
     """Return the ways to a step: where each begins, and what it hands over.
 
     That is None where it is no mapping.
     """
     found: _Led = []
-    for origin, way in ways:
-        if text_of(way.get("step")) == text_of(step.get("step")):
-            given = [value for key in _GIVEN if (value := way.get(key)) is not None]
-            maps = [one for one in given if isinstance(one, Map)]
-            names = {str(entry.key) for one in maps for entry in one.entries}
-            found.append((origin, way, names if len(maps) == len(given) else None))
+    for origin, way in ways[text_of(step.get("step"))]:
+        given = [value for key in _GIVEN if (value := way.get(key)) is not None]
+        maps = [one for one in given if isinstance(one, Map)]
+        names = {str(entry.key) for one in maps for entry in one.entries}
+        found.append((origin, way, names if len(maps) == len(given) else None))
     return found
 
 
-def _is_given(step: Map, ways: list[tuple[Map, Map]], wanted: str) -> bool:
+def _is_given(step: Map, ways: _Ways, wanted: str) -> bool:
     led = _led(step, ways)
     return bool(led) and all(names is not None and wanted in names for _, _, names in led)
 
