@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -12,6 +13,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.dsl.program import Sql
 from noetl.kinds.postgres.connect import CONNECTIONS, Connections
+from noetl.kinds.postgres.run import Session
 from noetl.kinds.registry import default_registry
 from noetl.templating import MappingScope, render_sql
 from tests.waiting import PATIENCE, wait_until
@@ -79,6 +81,27 @@ def test_a_value_of_unknown_type_is_text_and_undoes_nothing(run):
     assert found["rows"] == [{"n": 1}]
     assert found["results"][2]["rows"] == [{"j": {"a": "x", "b": None, "c": 1}, "c": "x"}]
     assert run("SELECT count(*) AS n FROM t").result["rows"] == [{"n": 1}]
+
+
+def test_calls_at_once_find_out_about_the_same_values(run, monkeypatch):
+    """Each fails before any has told what it found: the parameter that another one told of meanwhile is sent as text, too."""
+    calls, names = 4, [f"v{number}" for number in range(6)]
+    together, learn = threading.Barrier(calls), Session.learn_type
+
+    def learn_together(session: Session, error: TaskError) -> bool:
+        together.wait(PATIENCE)
+        return learn(session, error)
+
+    monkeypatch.setattr(Session, "learn_type", learn_together)
+    parts = ", ".join(f"'{name}', %({name})s" for name in names)
+    query = f"SELECT jsonb_build_object({parts}, 'at once', true) AS j"
+    with ThreadPoolExecutor(calls) as threads:
+        answers = list(
+            threads.map(lambda _: run(query, params=dict.fromkeys(names, "x")).result, range(calls))
+        )
+    assert [one["rows"] for one in answers] == [
+        [{"j": {**dict.fromkeys(names, "x"), "at once": True}}]
+    ] * calls
 
 
 def test_several_statements_are_one_transaction(run, failure):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import selectors
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ RESET = "DISCARD ALL"
 _TYPELESS = re.compile(r"parameter \$(\d+)")
 _AS_TEXT: LruCache[bytes, frozenset[int]] = LruCache(1000)
 """Statements with parameters whose type the server could not find out (42P18), and the numbers of those: they are sent as text."""
+_LEARNING = threading.Lock()
+"""Several calls of a statement may find out about its parameters at once."""
 GRACE_SECONDS = 1.0
 """The server ends a statement by its own clock; this much later the client stops waiting for it."""
 
@@ -53,6 +56,8 @@ class Session:
     cancelled: Callable[[], bool]
     _is_clean: bool = False
     _sent: bytes = b""
+    _as_text: frozenset[int] = frozenset()
+    """The parameters of what was sent that were known to need text."""
     _looked: float = field(default_factory=time.monotonic)
     """When it was last looked up whether the execution is cancelled."""
 
@@ -125,10 +130,10 @@ class Session:
 
     def send(self, query: bytes, values: list[Any], text: str) -> None:
         self._is_clean = False
-        self._sent = query
+        self._sent, self._as_text = query, _AS_TEXT.get(query) or frozenset()
         pgconn = self.connection.pgconn
         if not any(is_open(value) for value in values):
-            wires = _wires(query, values)
+            wires = _wires(values, self._as_text)
             pgconn.send_query_params(query, [w[1] for w in wires], param_types=[w[0] for w in wires])
         else:
             self._send_described(query, values, text)
@@ -143,7 +148,7 @@ class Session:
         in_transaction = pgconn.transaction_status == pq.TransactionStatus.INTRANS
         if in_transaction:
             self.command("SAVEPOINT noetl_types")
-        wires = _wires(query, values)
+        wires = _wires(values, self._as_text)
         oids = [UNTYPED if is_open(value) else wire[0] for value, wire in zip(values, wires, strict=True)]
         pgconn.send_prepare(b"", query, oids)
         prepared = list(self.results())[-1]
@@ -162,15 +167,16 @@ class Session:
     def learn_type(self, error: TaskError) -> bool:
         """Remember a parameter whose type the server could not find out.
 
-        Return False when ``error`` does not say that, or the parameter is known.
+        Return False when ``error`` does not say that, or the parameter was sent as text.
         """
         found = _TYPELESS.search(error.message) if error.code == "42P18" else None
         if found is None:
             return False
-        known, number = _AS_TEXT.get(self._sent) or frozenset(), int(found[1]) - 1
-        if number in known:
+        number = int(found[1]) - 1
+        if number in self._as_text:
             return False
-        _AS_TEXT.put(self._sent, known | {number})
+        with _LEARNING:
+            _AS_TEXT.put(self._sent, (_AS_TEXT.get(self._sent) or frozenset()) | {number})
         return True
 
     def _read(self, text: str, keep: bool) -> dict[str, Any]:
@@ -276,10 +282,10 @@ class Session:
         return max(1, int((self.deadline - time.monotonic()) * 1000))
 
 
-def _wires(query: bytes, values: list[Any]) -> list[Wire]:
-    """Encode the values for the server; text where it needs a type and has none."""
+def _wires(values: list[Any], as_text: frozenset[int]) -> list[Wire]:
+    """Encode the values for the server; ``as_text``: those that need a type and have none."""
     wires = [dump(value) for value in values]
-    for number in _AS_TEXT.get(query) or ():
+    for number in as_text:
         if number < len(wires) and wires[number][0] == UNTYPED:
             wires[number] = (TEXT, wires[number][1])
     return wires
