@@ -47,10 +47,9 @@ def check_rows(lowering: Lowering, program: Program) -> None:
     steps = {step.name: task for step in program.steps if (task := _last_task(step)) is not None}
     loops = {step.name for step in program.steps if _is_list(step)} if lowering.semantics > 6 else set()
     answers = {step.name for step in program.steps if _is_list(step) and _is_answer(_single(step))}
-    if lowering.semantics > 9:
-        steps |= _variables(program)
     bodies = {step.name for step in program.steps if _is_list(step) and _gives_body(_single(step))}
     if lowering.semantics > 9:
+        steps |= _variables(program)
         _check_status(lowering, {name for name, task in steps.items() if _gives_body(task)})
     for step in program.steps:
         if not isinstance(step.body, Pipeline):
@@ -151,11 +150,11 @@ def _check_rows_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
     """Report code that reads rows where it was given what has them as ``rows``."""
     rows = {name for name, source in sources.items() if _gives_rows(source)}
     own = _entries(task.input).keys() | lowering.names.workload
-    given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
+    given = _sources_given(step, task)
     tested = takes_for_list(_code(task), set(given)) if given else set()
     given = {name: source for name, source in _only(given, rows).items() if name not in tested}
     named = {name for name in rows if "." not in name} - own
-    for one in rows_of_a_command(_code(task), _only(given, rows), named):
+    for one in rows_of_a_command(_code(task), given, named):
         lowering.diagnostics.error(
             "rows-as-list",
             f"the code takes what a command of {one.source!r} gave for the list of its rows",
@@ -175,7 +174,7 @@ def _check_text_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
     """Report code that reads a text where it was given what has it as ``stdout``."""
     shells = {name for name, source in sources.items() if source.kind == "shell" and not source.part}
     own = _entries(task.input).keys() | lowering.names.workload
-    given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
+    given = _sources_given(step, task)
     named = {name for name in shells if "." not in name} - own
     for one in text_of_shell(_code(task), _only(given, shells), named):
         lowering.diagnostics.error(
@@ -211,7 +210,7 @@ def _check_answers(
     """
     bodies = {name for name, source in sources.items() if _gives_body(source)} | loops
     own = _entries(task.input).keys() | lowering.names.workload
-    given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
+    given = _sources_given(step, task)
     for one in whole_answers(_code(task), _only(given, bodies), bodies - own, loops):
         lowering.diagnostics.error(
             "answer-as-body",
@@ -242,7 +241,7 @@ def _check_envelopes(
     ``answers``: loops whose result is a list of HTTP answers.
     """
     code, own = _code(task), _entries(task.input).keys() | lowering.names.workload
-    given = {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
+    given = _sources_given(step, task)
     rows = {name for name, source in sources.items() if _gives_rows(source)}
     for one in data_of_sql(code, _only(given, rows), rows - own):
         lowering.diagnostics.error(
@@ -259,6 +258,11 @@ def _check_envelopes(
             _place(task, one),
             hint="compare its `status_code` with a number; a call that failed has no answer",
         )
+
+
+def _sources_given(step: Step, task: Task) -> dict[str, str]:
+    """Return the entries of the input that are whole results, with the step or task of each."""
+    return {name: found for name, node in _given(step, task).items() if (found := _source_of(node.source))}
 
 
 def _source_of(expression: str) -> str:

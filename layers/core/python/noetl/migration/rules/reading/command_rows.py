@@ -11,22 +11,16 @@ from noetl.formatting.nodes import Map, Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
-from noetl.migration.rules.reading.rows_list import alone, given_to, gives_rows, last_tasks, tasks_of
+from noetl.migration.rules.reading.rows_list import alone, code_with_sources, given_to, gives_rows, last_tasks
 
 
 def apply(page: Page) -> None:
     """Read ``rows`` of it."""
     workload = {str(entry.key) for entry in map_of(page.root.get("workload")).entries}
     ends = last_tasks(page)
-    for step in page.steps():
-        sources = dict(ends)
-        for label, task in tasks_of(step.get("tool")):
-            if kind_of(task) == "python":
-                lists = {
-                    name for name, one in sources.items() if kind_of(one) == "duckdb" and gives_rows(one)
-                }
-                _read_rows(step, task, lists - workload)
-            sources[label] = task
+    for step, task, sources in code_with_sources(page, ends):
+        lists = {name for name, one in sources.items() if kind_of(one) == "duckdb" and gives_rows(one)}
+        _read_rows(step, task, lists - workload)
 
 
 def _read_rows(step: Map, task: Map, lists: set[str]) -> None:

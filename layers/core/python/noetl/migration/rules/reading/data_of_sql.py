@@ -6,23 +6,17 @@ from noetl.dsl.rows_as_list import whole_result
 from noetl.dsl.shapes_in_code import data_of_sql
 from noetl.formatting.nodes import Map, Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
-from noetl.migration.page import Page, kind_of
+from noetl.migration.page import Page
 from noetl.migration.rule import Rule
-from noetl.migration.rules.reading.rows_list import alone, given_to, gives_rows, last_tasks, tasks_of
+from noetl.migration.rules.reading.rows_list import alone, code_with_sources, given_to, gives_rows, last_tasks
 
 
 def apply(page: Page) -> None:
     """Leave ``data`` out where an entry of the result is read in it."""
     workload = {str(entry.key) for entry in map_of(page.root.get("workload")).entries}
     ends = last_tasks(page)
-    for step in page.steps():
-        sources = dict(ends)
-        for label, task in tasks_of(step.get("tool")):
-            if kind_of(task) == "python":
-                _leave_out(
-                    step, task, {name for name, source in sources.items() if gives_rows(source)} - workload
-                )
-            sources[label] = task
+    for step, task, sources in code_with_sources(page, ends):
+        _leave_out(step, task, {name for name, source in sources.items() if gives_rows(source)} - workload)
 
 
 def _leave_out(step: Map, task: Map, rows: set[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from noetl.dsl.rows_as_list import NO_ROWS, RESULTS, SQL_KINDS, takes_for_list, whole_result
 from noetl.dsl.shapes_in_code import rows_of_sql
@@ -18,17 +19,27 @@ _ALONE = re.compile(r"\{\{(.*)\}\}", re.DOTALL)
 def apply(page: Page) -> None:
     """Hand the rows to the code."""
     ends = last_tasks(page) | variables(page)
+    for step, task, sources in code_with_sources(page, ends):
+        given = [*given_to(task), *given_to(step)]
+        code = text_of(task.get("code")) or ""
+        rows = {str(one.key): found for one in given if (found := _rows(one.value, sources))}
+        wanted = takes_for_list(code, set(rows)) if rows else set()
+        wanted |= {one.source for one in rows_of_sql(code, {name: name for name in rows})}
+        for one in given:
+            if one.key in wanted and isinstance(one.value, Text) and _rows(one.value, sources):
+                rewrite(one.value, rows[str(one.key)])
+
+
+def code_with_sources(page: Page, ends: dict[str, Map]) -> Iterator[tuple[Map, Map, dict[str, Map]]]:
+    """Yield each task of Python with its step, and the tasks whose results it can name.
+
+    ``ends``: those of other steps. The tasks before it in its step are added.
+    """
     for step in page.steps():
         sources = dict(ends)
         for label, task in tasks_of(step.get("tool")):
-            given = [*given_to(task), *given_to(step)] if kind_of(task) == "python" else []
-            code = text_of(task.get("code")) or ""
-            rows = {str(one.key): found for one in given if (found := _rows(one.value, sources))}
-            wanted = takes_for_list(code, set(rows)) if rows else set()
-            wanted |= {one.source for one in rows_of_sql(code, {name: name for name in rows})}
-            for one in given:
-                if one.key in wanted and isinstance(one.value, Text) and _rows(one.value, sources):
-                    rewrite(one.value, rows[str(one.key)])
+            if kind_of(task) == "python":
+                yield step, task, sources
             sources[label] = task
 
 

@@ -8,22 +8,19 @@ from noetl.formatting.nodes import Map, Text, Value, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
-from noetl.migration.rules.reading.rows_list import alone, given_to, last_tasks, tasks_of, variables
+from noetl.migration.rules.reading.rows_list import alone, code_with_sources, given_to, last_tasks, variables
 
 
 def apply(page: Page) -> None:
     """Hand the text to the code."""
     ends = last_tasks(page) | variables(page)
-    for step in page.steps():
-        sources = dict(ends)
-        for label, task in tasks_of(step.get("tool")):
-            given = [*given_to(task), *given_to(step)] if kind_of(task) == "python" else []
-            texts = {str(one.key): found for one in given if (found := _text(one.value, sources))}
-            taken = text_of_shell(text_of(task.get("code")) or "", {name: name for name in texts})
-            for one in given:
-                if one.key in {reading.source for reading in taken} and isinstance(one.value, Text):
-                    rewrite(one.value, texts[str(one.key)])
-            sources[label] = task
+    for step, task, sources in code_with_sources(page, ends):
+        given = [*given_to(task), *given_to(step)]
+        texts = {str(one.key): found for one in given if (found := _text(one.value, sources))}
+        taken = text_of_shell(text_of(task.get("code")) or "", {name: name for name in texts})
+        for one in given:
+            if one.key in {reading.source for reading in taken} and isinstance(one.value, Text):
+                rewrite(one.value, texts[str(one.key)])
 
 
 def _text(value: Value | None, sources: dict[str, Map]) -> str | None:
