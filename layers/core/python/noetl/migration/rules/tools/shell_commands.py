@@ -30,10 +30,17 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _BASH = re.compile(r"^[ \t]*set [^\n#]*\bpipefail\b|^[ \t]*(?:if |while |until )?\[\[ |<<<", re.MULTILINE)
 """What ``sh`` need not know."""
 
-_READS = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?!\w|:?[-+=?]))")
+_READS = re.compile(r"\$(?:([A-Za-z_]\w*|[1-9])|\{#?([A-Za-z_]\w*|[1-9]\d*)(?!\w|:?[-+=?])|\(\(([^()\n]*))")
+"""A variable or argument that a script reads, without a word for where it is not set; or what it computes."""
 _ASSIGNS = re.compile(
-    r"(?:^|[\s;(&|])(?:(?:for|read|local|export|declare)\b((?: +-?\w+)+)|([A-Za-z_]\w*)\+?=)", re.MULTILINE
+    r"""^(?:export )?([A-Za-z_]\w*)=(?:"[^"\n]*"|'[^'\n]*'|\$\([^\n]*\)|[^\s"'();&|]*)[ \t]*(?:[;#][^\n]*)?$""",
+    re.MULTILINE,
 )
+"""A line that sets a variable of the script itself, and not of one command."""
+_BRANCHES = re.compile(
+    r"\b(?:if|case|for|while|until|select|function)\b|&&|\|\||\(\)|<<|^[ \t]*[({]", re.MULTILINE
+)
+"""What follows may be done or not, or is no command."""
 _STRICT = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*u|\bnounset\b)", re.MULTILINE)
 """A script that itself wants no unset variables."""
 _HERE = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
@@ -108,13 +115,19 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
 def _asks_for_unset(lines: list[str], known: set[str]) -> bool:
     """Return whether a script may read a variable that is not set.
 
-    Older releases let it.
+    Older releases let it. An assignment counts where it is always done, before the first time the name is read.
     """
     script = "\n".join(lines)
     if _STRICT.search(script):
         return False
-    made = {name for found in _ASSIGNS.finditer(script) for name in _WORD.findall(found[1] or found[2])}
-    return bool({found[1] or found[2] for found in _READS.finditer(script)} - made - known - _SET)
+    branch = _BRANCHES.search(script)
+    surely = list(_ASSIGNS.finditer(script, 0, branch.start() if branch else len(script)))
+    ends = {found[1]: found.end() for found in reversed(surely)}
+    return any(
+        name not in known and name not in _SET and ends.get(name, len(script)) > found.start()
+        for found in _READS.finditer(script)
+        for name in ([found[1] or found[2]] if found[3] is None else _WORD.findall(found[3]))
+    )
 
 
 def _lines(entry: Entry) -> list[str] | None:
