@@ -356,7 +356,9 @@ def test_a_word_of_an_answer_that_no_answer_has_is_refused(tmp_path: Path) -> No
     assert migrated(tmp_path / "word.yaml", text.replace("'success'", "200")).runs
 
 
-@pytest.mark.parametrize(("read", "refused"), [("result.data.n", 1), ("result.status", 0), ("this.data.n", 0)])
+@pytest.mark.parametrize(
+    ("read", "refused"), [("result.data.n", 1), ("result.status", 0), ("this.data.n", 0)]
+)
 def test_a_name_that_an_envelope_has_twice_is_refused(read: str, refused: int, tmp_path: Path) -> None:
     text = HEAD.replace("io/v2", "io/v1") + (
         "  - step: start\n    tool: python\n"

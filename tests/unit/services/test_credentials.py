@@ -210,7 +210,7 @@ def test_a_name_that_is_not_there_tells_which_are_registered(deps):
     assert caught.value.message == "there is no credential 'gone'; registered: db"
     for number in range(20):
         keep_credential(CredentialRequest(f"e{number:02}", "postgres", DATABASE), "me", deps)
-    with pytest.raises(TaskError, match="registered: db, e00, .*e18 …"):
+    with pytest.raises(TaskError, match=r"registered: db, e00, .*e18 …"):
         worker.get("gone", 7)
 
 

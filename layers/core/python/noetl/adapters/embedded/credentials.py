@@ -141,6 +141,9 @@ def _unusable(path: Path, reason: str) -> TaskError:
 
 
 def _names(known: Mapping[str, Credential]) -> str:
-    """Describe which names the file has; nothing of an empty one, beside which others may be registered."""
+    """Describe which names the file has.
+
+    It is nothing of an empty one: others may be registered.
+    """
     listed = sorted(known)
     return "; known: " + ", ".join(listed[:20]) + (" …" if len(listed) > 20 else "") if listed else ""

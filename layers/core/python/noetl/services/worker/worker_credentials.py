@@ -16,8 +16,8 @@ from noetl.services.credentials.credentials import SUGGESTED_FROM, CredentialDep
 WORKER = "worker"
 """Who reads for a task in this process."""
 KNOWN = 4096
-TOLD = 20
-"""Names that are told when there is no credential of another name."""
+SHOWN = 20
+"""Registered names in the message about one that is not there."""
 
 
 class RegisteredFirst(msgspec.Struct, frozen=True):
@@ -44,10 +44,10 @@ class RegisteredFirst(msgspec.Struct, frozen=True):
             return self.otherwise.get(name, execution_id)
         except TaskError as error:
             if error.code == "credential_not_found":
-                registered = [one.name for one in self.deps.store.entries(limit=TOLD + 1)]
-                more = " …" if len(registered) > TOLD else ""
+                registered = [one.name for one in self.deps.store.entries(limit=SHOWN + 1)]
+                more = " …" if len(registered) > SHOWN else ""
                 if registered:
-                    error.message += f"; registered: {', '.join(registered[:TOLD])}{more}"
+                    error.message += f"; registered: {', '.join(registered[:SHOWN])}{more}"
             raise
 
 

@@ -53,7 +53,7 @@ def _read(page: Page, entry: Entry, inner: set[str], *, older: bool) -> None:
 
 
 def _keys_of_data(owner: Map, *, older: bool) -> set[str] | None:
-    """Return the keys of ``data``, where each result of the code has ``status: success`` and ``data``.
+    """Return the keys of ``data``, where each result is ``status: success`` and ``data``.
 
     ``older``: of a release in which ``result`` was all that the code returned, so that other data than a mapping will do.
     """
