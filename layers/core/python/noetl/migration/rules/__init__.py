@@ -16,7 +16,14 @@ from noetl.migration.rules.document import (
     root_variables,
     telemetry,
 )
-from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages, retry_status, tls_verified
+from noetl.migration.rules.paging import (
+    cursor_loop,
+    failed_status,
+    retry_list,
+    retry_pages,
+    retry_status,
+    tls_verified,
+)
 from noetl.migration.rules.reading import (
     command_rows,
     context_name,
@@ -133,6 +140,7 @@ _MODULES = (
         cursor_loop,
         next_conditions,
         next_payload,
+        failed_status,
         given_nulls,
         handed_on,
         set_list,
