@@ -203,6 +203,16 @@ REFUSED = {
         "  - step: start\n    tool: { kind: http, url: 'https://a.test', retry: { retry_on_status: [503], when: true } }\n",
         ("retry-status", 6, 57, "beside a guard"),
     ),
+    "kinds of errors that no call has": (
+        "  - step: start\n    tool: { kind: http, url: 'https://a.test' }\n    retry: { retry_on: [moon] }\n",
+        ("retry-status", 7, 14, "known kinds"),
+    ),
+    "two steps of one name": (
+        "  - { step: start, tool: { kind: noop }, next: { arcs: [{ step: a/b }] } }\n"
+        "  - { step: a/b, tool: { kind: noop }, next: { arcs: [{ step: a_b }] } }\n"
+        "  - { step: a_b, tool: { kind: noop } }\n",
+        ("step-names", 6, 7, "would be read as another"),
+    ),
     "status codes that are words": (
         "  - step: start\n    tool: { kind: http, url: 'https://a.test', retry: { retry_on_status: 5xx } }\n",
         ("retry-status", 6, 57, "not a list"),

@@ -6,18 +6,24 @@ Their result is the whole answer, with its status and headers.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from noetl.dsl.rows_as_list import whole_result
 from noetl.dsl.shapes_in_code import whole_answers
 from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, text_of
+from noetl.formatting.spelling import rewrite
+from noetl.formatting.templates import in_templates
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 from noetl.migration.rules.reading.rows_list import alone, given_to, tasks_of
 
 _FIRST = "noetl.io/v1"
 _STATUS = re.compile(r"(?<![\w.'\"])(\w+)\.status_code\b")
+_DATA = re.compile(r"(?<![\w.'\"])(\w+)\.data\b")
 _EVENT = frozenset({"case", "retry", "sink", "save", "vars", "when"})
 """Keys of a step that keep it in the event form."""
+_SEVERAL = frozenset({"loop", "retry", "when"})
+"""Keys with which its result may be another one than the body."""
 
 
 def apply(page: Page) -> None:
@@ -39,6 +45,23 @@ def apply(page: Page) -> None:
             arcs = _arcs(following)
             if arcs is not None:
                 following.value = arcs
+    bodies = {text_of(step.get("step")) for step in page.steps() if _gives_body(step)} if first else set()
+    for text in page.texts() if bodies else ():
+        rewrite(text, in_templates(text.value, lambda template: _of_body(template, bodies)))
+
+
+def _gives_body(step: Map) -> bool:
+    """Return whether a step calls an API once, and stays in the event form."""
+    keys = set(step.keys())
+    return _kind(step) == "http" and bool(keys & _EVENT) and not keys & _SEVERAL
+
+
+def _of_body(template: str, bodies: Collection[str | None]) -> str:
+    """Read ``data`` of a result that is the body as that result.
+
+    A body may have a key ``data`` itself.
+    """
+    return _DATA.sub(lambda found: found[1] if found[1] in bodies else found[0], template)
 
 
 def _read_as_answers(page: Page) -> set[str]:
