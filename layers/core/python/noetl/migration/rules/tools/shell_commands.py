@@ -12,20 +12,17 @@ from noetl.formatting.nodes import Entry, List, Map, Text, comments, map_of, pla
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
-_TAKEN = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "IFS"})
-_SET = _TAKEN | {
-    "PWD",
-    "OPTARG",
-    "OPTIND",
-    "PPID",
-    "LINENO",
-    "RANDOM",
-    "SECONDS",
-    "UID",
-    "EUID",
-    "BASH_SOURCE",
+_SET = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "IFS", "PWD", "OPTIND", "PPID", "LINENO"})
+"""Variables that each shell has by itself."""
+_TAKEN = _SET | {
+    *("RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "UID", "EUID", "GROUPS", "OPTARG"),
+    *("HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "SHELL", "SHLVL", "SHELLOPTS", "OLDPWD", "REPLY"),
+    *("BASH", "BASHPID", "BASHOPTS", "BASH_SOURCE", "BASH_COMMAND", "BASH_LINENO", "BASH_VERSION"),
+    *("DIRSTACK", "FUNCNAME", "PIPESTATUS", "LINES", "COLUMNS", "MAPFILE", "COPROC", "HISTCMD", "CDPATH"),
+    *("ENV", "BASH_ENV", "BASH_XTRACEFD", "LD_PRELOAD", "LD_LIBRARY_PATH", "PS4", "TIMEFORMAT", "TMOUT"),
+    *("GLOBIGNORE", "POSIXLY_CORRECT"),
 }
-"""Variables that a shell has by itself."""
+"""Variables that a shell sets, or that change what it does: a value with such a name would be another one."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BASH = re.compile(r"^[ \t]*set [^\n#]*\bpipefail\b|^[ \t]*(?:if |while |until )?\[\[ |<<<", re.MULTILINE)
 """What ``sh`` need not know."""
@@ -44,6 +41,8 @@ _BRANCHES = re.compile(
 _STRICT = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*u|\bnounset\b)", re.MULTILINE)
 """A script that itself wants no unset variables."""
 _HERE = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
+_SUMS = re.compile(r"\$\(\((?:[^()\n]|\([^()\n]*\))*\)\)")
+"""What a shell computes: quotes are no part of it in ``sh``."""
 _ACTIVE = re.compile(r"""[$`"'\\{]""")
 """What a shell reads in a text in quotes; and templates."""
 
@@ -148,6 +147,7 @@ def _without_templates(line: str, variables: _Variables, texts: set[str]) -> str
     """Return a line that reads variables, quoted as their place demands."""
     out: list[str] = []
     quote, place, last = "", 0, line.rfind("}}")
+    sums = [found.span() for found in _SUMS.finditer(line)]
     documents = _documents(line)
     while place < len(line):
         if place in documents:
@@ -160,7 +160,10 @@ def _without_templates(line: str, variables: _Variables, texts: set[str]) -> str
             expression, place = found
             name = variables.name_of(expression)
             variables.quoted &= bool(quote) and expression.removeprefix("workload.") in texts
-            out.append({"'": f"'\"${{{name}}}\"'", '"': f"${{{name}}}", "": f'"${{{name}}}"'}[quote])
+            within = "" if quote else next(('"' for start, end in sums if start < place <= end), "")
+            out.append(
+                {"'": f"'\"${{{name}}}\"'", '"': f"${{{name}}}", "": f'"${{{name}}}"'}[quote or within]
+            )
             continue
         char = line[place]
         if char == "\\" and quote != "'":
