@@ -38,6 +38,9 @@ _BRANCHES = re.compile(
     r"\b(?:if|case|for|while|until|select|function)\b|&&|\|\||\(\)|<<|^[ \t]*[({]", re.MULTILINE
 )
 """What follows may be done or not, or is no command."""
+_SEVERAL = re.compile(r"[\n;]")
+_STOPS = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*e|\berrexit\b)", re.MULTILINE)
+"""A script that itself ends with its first failing line."""
 _STRICT = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*u|\bnounset\b)", re.MULTILINE)
 """A script that itself wants no unset variables."""
 _HERE = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
@@ -98,7 +101,7 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         notes = [[one for one in comments(item) if one] for item in entry.value.entries]
         first = made[: len(made) - len(notes)]
         rows = [row for lead, one in zip(notes, made[len(first) :], strict=True) for row in (*lead, one)]
-        entry.value = Text("\n".join(["set -e", *first, *rows]) + "\n", style="|")
+        entry.value = Text("\n".join([*_options(lines), *first, *rows]) + "\n", style="|")
     elif made[0] == "set +u":
         entry.value = Text("\n".join(made).rstrip("\n") + "\n", style="|")
     elif made != lines:
@@ -109,6 +112,16 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         )
     if variables.entries and env is None:
         tool.entries.insert(tool.entries.index(entry), Entry("env", variables, "env", line=entry.line))
+
+
+def _options(lines: list[str]) -> list[str]:
+    """Return how a list of commands ends: with the first that fails.
+
+    Older releases ran each of them by itself, so that of a script alone the last line counts.
+    """
+    if len(lines) > 1 or not _SEVERAL.search(lines[0].strip()) or _STOPS.search(lines[0]):
+        return ["set -e"]
+    return ["set +e", *(["set +o pipefail"] if _BASH.search(lines[0]) and "pipefail" not in lines[0] else [])]
 
 
 def _asks_for_unset(lines: list[str], known: set[str]) -> bool:
