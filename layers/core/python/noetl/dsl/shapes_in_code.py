@@ -269,17 +269,25 @@ def entries_of_scope(code: str, scope: str, entries: Collection[str]) -> list[Re
 
     It has that as a parameter, or from ``context``.
     """
-    tree = _tree(code, scope)
+    return entries_of_whole(code, {}, {scope}, entries) if scope in code else []
+
+
+def entries_of_whole(
+    code: str, given: Mapping[str, str], named: Collection[str], entries: Collection[str]
+) -> list[Reading]:
+    """Return the places where code reads one of ``entries`` of a whole source."""
+    tree = _tree(code, *entries)
     if tree is None:
         return []
-    known = _Code(tree, {}, {scope})
+    known = _Code(tree, given, named)
     found = []
     for node in ast.walk(tree):
         owner, key, _ = keyed(node)
         if owner is None or not isinstance(node, ast.expr) or key not in entries or known.is_choice(node):
             continue
-        if known.known(owner) == ("whole", scope):
-            found.append(Reading(scope, node.lineno, _column(code, node.lineno, node.col_offset)))
+        of = known.known(owner)
+        if of is not None and of[0] == "whole":
+            found.append(Reading(of[1], node.lineno, _column(code, node.lineno, node.col_offset)))
     return sorted(found, key=lambda one: (one.line, one.column))
 
 

@@ -6,10 +6,10 @@ Their result is the whole answer, with its status and headers.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from noetl.dsl.rows_as_list import whole_result
-from noetl.dsl.shapes_in_code import whole_answers
+from noetl.dsl.shapes_in_code import entries_of_whole, whole_answers
 from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.formatting.templates import in_templates
@@ -29,7 +29,7 @@ _SEVERAL = frozenset({"loop", "retry", "when"})
 def apply(page: Page) -> None:
     """Write arcs: in a step of the canonical form, the whole answer is the result."""
     first = text_of(page.root.get("apiVersion")) == _FIRST
-    read = set() if first else _read_as_answers(page)
+    read = set() if first else read_as_answers(page)
     tasks = {
         name for task in page.workbook() if _is_http(task) and (name := text_of(task.get("name", "task")))
     }
@@ -64,23 +64,36 @@ def _of_body(template: str, bodies: Collection[str | None]) -> str:
     return _DATA.sub(lambda found: found[1] if found[1] in bodies else found[0], template)
 
 
-def _read_as_answers(page: Page) -> set[str]:
-    """Return the steps of whose result something reads parts of a whole answer."""
+def read_as_answers(page: Page) -> set[str]:
+    """Return the steps of whose result something reads parts of a whole answer.
+
+    Where code reads one step so, code that reads ``data`` of another one means the same.
+    """
     steps = page.step_names()
     loops = {name for step in page.steps() if step.has("loop") and (name := text_of(step.get("step")))}
     found: set[str] = set()
+    data: set[str] = set()
+    for code, given, named in _code_given(page, steps):
+        if "status_code" in code:
+            found |= {one.source for one in whole_answers(code, given, named, loops)}
+        data |= {one.source for one in entries_of_whole(code, given, named, ("data",))}
+    found |= data - loops if found else set()
+    for text in page.texts():
+        found |= {one[1] for one in _STATUS.finditer(text.value) if one[1] in steps - loops}
+    return found
+
+
+def _code_given(page: Page, steps: set[str]) -> Iterator[tuple[str, dict[str, str], set[str]]]:
+    """Yield each code, what it is given as a whole, and the steps that it can name."""
     for step in page.steps():
         for _, task in tasks_of(step.get("tool")):
             code = text_of(task.get("code")) or ""
-            if kind_of(task) == "python" and "status_code" in code:
+            if kind_of(task) == "python" and "data" in code:
                 read = {
                     str(one.key): whole_result(alone(one.value)) for one in [*given_to(step), *given_to(task)]
                 }
                 given = {name: one[0] for name, one in read.items() if one is not None and one[0] in steps}
-                found |= {one.source for one in whole_answers(code, given, steps - read.keys(), loops)}
-    for text in page.texts():
-        found |= {one[1] for one in _STATUS.finditer(text.value) if one[1] in steps - loops}
-    return found
+                yield code, given, steps - read.keys()
 
 
 def _calls_http(step: Map) -> bool:
