@@ -22,7 +22,12 @@ _OTHERS = ("when", "retry_when", "until", "stop_when")
 def apply(page: Page) -> None:
     """Write ``when`` and ``delay``."""
     for owner in (*page.tools(), *page.steps()):
-        _of_kinds(page, map_of(owner.get("retry")))
+        retry = map_of(owner.get("retry"))
+        _of_kinds(page, retry)
+        backoff = retry.entry("backoff")
+        if backoff is not None and type(plain(backoff.value)) in (int, float) and not retry.has("delay"):
+            retry.rename("backoff", "delay")
+            page.note(backoff, "`backoff` is a number: it is taken for the seconds before a call", safe=True)
     for tool in page.tools():
         retry = map_of(tool.get("retry"))
         if kind_of(tool) != "http" or not retry.entries:
