@@ -24,8 +24,15 @@ _TAKEN = _SET | {
 }
 """Variables that a shell sets, or that change what it does: a value with such a name would be another one."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_BASH = re.compile(r"^[ \t]*set [^\n#]*\bpipefail\b|^[ \t]*(?:if |while |until )?\[\[ |<<<", re.MULTILINE)
-"""What ``sh`` need not know."""
+_BASH = re.compile(
+    r"^[ \t]*set [^\n#]*\bpipefail\b|\[\[ |<<<|&>>?|\|&|[<>]\([^)\n]|\$\{\w+(?:\[|/|\^|,|:\d|: -?\d)|\$\{!\w"
+    r"|^[ \t]*(?:declare|typeset|mapfile|readarray|shopt|source|select|function) |\b\w+\+?=\(|^[ \t]*\(\(|\bfor \(\("
+    r"|\{\d+\.\.\d+\}|\[ [^\]\n]{1,200} == |\bread -[a-z]*[pstn]|\becho -[neE]*e|\blocal -[aAin]|\$'\\",
+    re.MULTILINE,
+)
+"""What ``sh`` need not know, or takes for something else."""
+_GO = re.compile(r"\{\{\s{0,9}`([^`\n]*)`\s{0,9}\}\}")
+"""A template of Go, protected from the templates of a playbook."""
 
 _READS = re.compile(r"\$(?:([A-Za-z_]\w*|[1-9])|\{#?([A-Za-z_]\w*|[1-9]\d*)(?!\w|:?[-+=?])|\(\(([^()\n]*))")
 """A variable or argument that a script reads, without a word for where it is not set; or what it computes."""
@@ -95,18 +102,22 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         )
     named_today, entry.key, entry.raw_key = entry.key == "command", "command", "command"
     known = {str(one.key) for one in variables.entries}
+    script = "\n".join(lines)
+    bash = _BASH.search(script) is not None and not tool.has("interpreter")
     if not named_today and _asks_for_unset(made, known):
         made = ["set +u", *made]
+    if not named_today and bash and "pipefail" not in script:
+        made = ["set +o pipefail", *made]
     if isinstance(entry.value, List):
         notes = [[one for one in comments(item) if one] for item in entry.value.entries]
         first = made[: len(made) - len(notes)]
         rows = [row for lead, one in zip(notes, made[len(first) :], strict=True) for row in (*lead, one)]
-        entry.value = Text("\n".join([*_options(lines), *first, *rows]) + "\n", style="|")
-    elif made[0] == "set +u":
+        entry.value = Text("\n".join([_end_of(lines), *first, *rows]) + "\n", style="|")
+    elif len(made) > len(lines):
         entry.value = Text("\n".join(made).rstrip("\n") + "\n", style="|")
     elif made != lines:
         entry.value = Text(made[0], style="|" if "\n" in made[0] else "'")
-    if _BASH.search("\n".join(lines)) and not tool.has("interpreter"):
+    if bash:
         tool.entries.insert(
             tool.entries.index(entry), Entry("interpreter", Text("bash"), "interpreter", line=entry.line)
         )
@@ -114,14 +125,14 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         tool.entries.insert(tool.entries.index(entry), Entry("env", variables, "env", line=entry.line))
 
 
-def _options(lines: list[str]) -> list[str]:
+def _end_of(lines: list[str]) -> str:
     """Return how a list of commands ends: with the first that fails.
 
     Older releases ran each of them by itself, so that of a script alone the last line counts.
     """
     if len(lines) > 1 or not _SEVERAL.search(lines[0].strip()) or _STOPS.search(lines[0]):
-        return ["set -e"]
-    return ["set +e", *(["set +o pipefail"] if _BASH.search(lines[0]) and "pipefail" not in lines[0] else [])]
+        return "set -e"
+    return "set +e"
 
 
 def _asks_for_unset(lines: list[str], known: set[str]) -> bool:
@@ -145,9 +156,9 @@ def _asks_for_unset(lines: list[str], known: set[str]) -> bool:
 def _lines(entry: Entry) -> list[str] | None:
     value = plain(entry.value)
     if isinstance(value, str):
-        return [value]
+        return [_GO.sub(r"\1", value)]
     if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
-        return [str(line) for line in value]
+        return [_GO.sub(r"\1", str(line)) for line in value]
     return None
 
 
