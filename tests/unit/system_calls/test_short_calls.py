@@ -65,7 +65,7 @@ def test_a_closed_descriptor_is_an_error(path: Path) -> None:
     os.close(descriptor)
     buffer = Buffer(4)
     for call in (buffer.read, buffer.read_at, buffer.receive, short_calls.links):
-        with pytest.raises(OSError, match="Bad file descriptor|Socket operation"):
+        with pytest.raises(OSError, match=r"Bad file descriptor|Socket operation"):
             call(descriptor)
     for number in (short_calls.write, lambda one, data: short_calls.write_at(one, data, 0)):
         with pytest.raises(OSError, match="Bad file descriptor"):
