@@ -58,7 +58,10 @@ def ending_in(*tasks: str) -> str:
     """A playbook that waits for approval, and completes with what these tasks give."""
     arcs = ", ".join(f"{{ step: s{number} }}" for number in range(len(tasks)))
     steps = "".join(f"  - {{ step: s{number}, {task} }}\n" for number, task in enumerate(tasks))
-    return GATED.replace("demo/gated", "demo/ending") + f"    next: {{ spec: {{ mode: inclusive }}, arcs: [{arcs}] }}\n{steps}"
+    return (
+        GATED.replace("demo/gated", "demo/ending")
+        + f"    next: {{ spec: {{ mode: inclusive }}, arcs: [{arcs}] }}\n{steps}"
+    )
 
 
 @pytest.mark.parametrize(
