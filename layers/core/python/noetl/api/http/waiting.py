@@ -17,7 +17,10 @@ FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.1, 2.0, 1.5
 
 
 class Pause(Protocol):
-    """A wait for an end. ``result``: what the execution completed with, where this process knows it; else UNSET."""
+    """A wait for an end.
+
+    ``result``: what the execution completed with, where this process knows it; else UNSET.
+    """
 
     result: Any
 

@@ -134,7 +134,10 @@ def forget_redriven(
 
 @contextmanager
 def expecting(execution_id: int, ended: Ends, changed: threading.Condition) -> Iterator[Awaited]:
-    """Yield a wait that is over when the execution ends in this process. ``changed`` guards ``ended``."""
+    """Yield a wait that is over when the execution ends in this process.
+
+    ``changed`` guards ``ended``.
+    """
     with changed:
         awaited = ended.expect(execution_id)
     try:

@@ -25,7 +25,10 @@ def joined_value(steps: Sequence[str], slots: Mapping[str, Any]) -> Any:
 
 
 def completed_steps(facts: bytes) -> Sequence[str]:
-    """Return the steps with which an execution completed, by the facts of the last row of its history."""
+    """Return the steps with which an execution completed.
+
+    ``facts``: of the last row of its history.
+    """
     for fact in codec.decode(facts):
         if fact.get("name") == "playbook.completed":
             return tuple(fact.get("steps") or ())
