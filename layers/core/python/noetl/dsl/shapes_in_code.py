@@ -291,6 +291,21 @@ def entries_of_whole(
     return sorted(found, key=lambda one: (one.line, one.column))
 
 
+def read_alone(code: str, given: Mapping[str, str], entry: str) -> set[str]:
+    """Return the sources of which code reads no other entry than this one."""
+    tree = _tree(code, entry)
+    if tree is None:
+        return set()
+    known = _Code(tree, given, ())
+    keys: dict[str, set[object]] = defaultdict(set)
+    for node in ast.walk(tree):
+        owner, key, _ = keyed(node)
+        of = known.known(owner) if owner is not None and isinstance(node, ast.expr) else None
+        if of is not None and of[0] == "whole" and isinstance(node, ast.expr):
+            keys[of[1]].add(None if known.is_choice(node) else key)
+    return {source for source, found in keys.items() if found == {entry}}
+
+
 def renamed_parameter(code: str, name: str, new: str) -> str:
     """Return code whose ``main`` has another name for a parameter.
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Iterator
 
 from noetl.dsl.rows_as_list import whole_result
-from noetl.dsl.shapes_in_code import entries_of_whole, whole_answers
+from noetl.dsl.shapes_in_code import entries_of_whole, read_alone, whole_answers
 from noetl.formatting.nodes import Entry, List, Map, Text, made, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.formatting.templates import in_templates
@@ -48,6 +48,22 @@ def apply(page: Page) -> None:
     bodies = {text_of(step.get("step")) for step in page.steps() if _gives_body(step)} if first else set()
     for text in page.texts() if bodies else ():
         rewrite(text, in_templates(text.value, lambda template: _of_body(template, bodies)))
+    for step in page.steps() if bodies else ():
+        for owner in (step, map_of(step.get("tool"))):
+            _hand_over(step, owner, bodies)
+
+
+def _hand_over(step: Map, owner: Map, bodies: Collection[str | None]) -> None:
+    """Give code that reads ``data`` of a result, and nothing else, a mapping that has it."""
+    code = text_of(owner.get("code")) or ""
+    entries = {str(one.key): one for one in [*given_to(step), *given_to(owner)]}
+    names = {key: whole_result(alone(one.value)) for key, one in entries.items()}
+    given = {key: found[0] for key, found in names.items() if found is not None and found[0] in bodies}
+    read = read_alone(code, {key: key for key in given}, "data") if _kind(step) == "python" else set()
+    for key in given.keys() & read:
+        value = entries[key].value
+        if isinstance(value, Text):
+            rewrite(value, f"{{{{ {{'data': {given[key]}}} }}}}")
 
 
 def _gives_body(step: Map) -> bool:
