@@ -1,0 +1,46 @@
+"""``--task-folder``: folders of this machine that the one who runs gives to tasks."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import MutableMapping, Sequence
+from pathlib import Path
+
+from noetl.cli.options import CommandTarget
+from noetl.domain.errors import InvalidInputError
+
+
+def give_folders(
+    folders: Sequence[str], at: CommandTarget, environ: MutableMapping[str, str] | None = None
+) -> None:
+    """Add folders to the setting of this process, before those that it has.
+
+    Relative ones begin where the command runs. Raises InvalidInputError for one that is none, and where a server runs the tasks.
+    """
+    from noetl.runtime.task_folders import VARIABLE, refused
+
+    if not folders:
+        return
+    env = os.environ if environ is None else environ
+    if at.remote:
+        raise InvalidInputError(
+            "--task-folder is for tasks that run on this machine",
+            code="invalid_options",
+            hint=f"{VARIABLE} gives folders to tasks of a server or of a worker, where that is started",
+        )
+    given = []
+    for folder in folders:
+        path = Path(folder).expanduser().absolute()
+        if not path.is_dir():
+            raise refused(folder, "there is no such folder", hint="name a folder that is there")
+        given.append(os.path.normpath(path))
+        if os.pathsep in given[-1]:
+            raise refused(folder, f"its name has a {os.pathsep!r}", hint="name a folder without it")
+    had = [part for part in env.get(VARIABLE, "").split(os.pathsep) if part]
+    env[VARIABLE] = os.pathsep.join(dict.fromkeys([*given, *had]))
+
+
+def words_of(folders: Sequence[str]) -> str:
+    """Return the options that a command line needs in order to give the same folders."""
+    return "".join(f" --task-folder {shlex.quote(folder)}" for folder in folders)
