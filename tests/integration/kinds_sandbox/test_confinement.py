@@ -474,7 +474,9 @@ FILLER = "n = 0\nwhile True:\n    open(f'f{n}', 'wb').write(b'x' * 2**20)\n    n
 def test_the_disk_is_bounded(ground, kind):
     shell = "while :; do head -c 1048576 /dev/zero > f$((n = ${n:-0} + 1)); done"
     params = {"code": FILLER} if kind == "python" else {"command": shell}
-    found = ground.run([{"kind": kind, "params": params}], None, task_disk_bytes=8 * 2**20, task_folders=[])[0]
+    found = ground.run([{"kind": kind, "params": params}], None, task_disk_bytes=8 * 2**20, task_folders=[])[
+        0
+    ]
     assert found["code"] == "disk_limit"
 
 
@@ -488,7 +490,9 @@ HIDERS = {
 @combined(["root-deep folders", "ordinary-deep folders", "ordinary-small files"], way=list(HIDERS))
 def test_the_disk_is_bounded_where_a_task_hides(ground, way):
     params = {"interpreter": "bash", "command": HIDERS[way]}
-    found = ground.run([{"kind": "shell", "params": params}], None, task_disk_bytes=8 * 2**20, task_folders=[])[0]
+    found = ground.run(
+        [{"kind": "shell", "params": params}], None, task_disk_bytes=8 * 2**20, task_folders=[]
+    )[0]
     assert found["code"] == "disk_limit", found
 
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from noetl.cli.client import runtime_access
 from noetl.cli.options import CommandTarget
 from noetl.domain.errors import InvalidInputError
 
 
-def give_folders(
-    folders: Sequence[str], at: CommandTarget, environ: MutableMapping[str, str] | None = None
-) -> None:
+def give_folders(folders: Sequence[str], at: CommandTarget) -> None:
     """Add folders to the setting of this process, before those that it has.
 
-    Relative ones begin where the command runs. Raises InvalidInputError for one that is none, and where a server runs the tasks.
+    Relative ones begin where the command runs. Raises InvalidInputError for one that cannot be given, and where a server runs the tasks.
     """
     from noetl.runtime.task_folders import VARIABLE, refused
 
     if not folders:
         return
-    env = os.environ if environ is None else environ
     if at.remote:
         raise InvalidInputError(
             "--task-folder is for tasks that run on this machine",
@@ -37,8 +35,9 @@ def give_folders(
         given.append(os.path.normpath(path))
         if os.pathsep in given[-1]:
             raise refused(folder, f"its name has a {os.pathsep!r}", hint="name a folder without it")
-    had = [part for part in env.get(VARIABLE, "").split(os.pathsep) if part]
-    env[VARIABLE] = os.pathsep.join(dict.fromkeys([*given, *had]))
+    had = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+    os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*given, *had]))
+    runtime_access.settings(at.home)
 
 
 def words_of(folders: Sequence[str]) -> str:

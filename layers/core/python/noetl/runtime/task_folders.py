@@ -17,6 +17,8 @@ GIVEN_BY = f"--task-folder, {VARIABLE}"
 OF_THE_SYSTEM = ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")
 """Secrets, sockets of servers, and what shows other processes."""
 OF_EVERYBODY = ("/tmp", "/var/tmp", "/dev/shm")
+_SOURCES = "/usr/src"
+"""Below the programs, and none of them: many images of containers work there."""
 _HOME = ".noetl"
 _OF_THE_ENGINE = (f"noetl-{os.geteuid()}-", "noetl-task-", "noetl-tasks-", "noetl-probe-")
 """Of folders among temporary files: sockets of the database, and folders of tasks."""
@@ -80,6 +82,7 @@ def _reason_of_programs(folder: Path) -> str:
     from noetl.kinds.sandbox.places import program_places
 
     above = next((place for place in program_places() if folder.is_relative_to(place)), None)
+    above = None if above == "/usr" and folder.is_relative_to(_SOURCES) else above
     return f"it is or lies in {above}, where programs that run tasks are" if above else ""
 
 

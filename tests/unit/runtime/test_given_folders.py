@@ -1,0 +1,119 @@
+"""Folders that the one who runs gives to tasks: which are refused, and which are not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from noetl.domain.errors import InvalidInputError
+from noetl.kinds.sandbox import layers as found_layers
+from noetl.kinds.sandbox import places
+from noetl.kinds.sandbox.layers import Layers
+from noetl.kinds.sandbox.places import Places, readable
+from noetl.runtime.aws.settings import CloudSettings
+from noetl.runtime.settings import Settings
+from noetl.runtime.task_folders import VARIABLE, refuse_open_programs
+
+
+def given(*folders: object, home: Path, **env: str) -> tuple[str, ...]:
+    text = os.pathsep.join(map(str, folders))
+    return Settings.from_env({"NOETL_HOME": str(home), VARIABLE: text, **env}).task_folders
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    for name in ("bin", ".git", "data"):
+        (folder / name).mkdir(parents=True)
+    (folder / ".env").write_text("A=1")
+    return folder
+
+
+def test_a_folder_is_given_whole_and_in_order(project, tmp_path):
+    assert given(project, project / "data", home=tmp_path / "home") == (str(project), f"{project}/data")
+    assert given("", home=tmp_path / "home") == ()
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason"),
+    [
+        ("/", "the root"),
+        ("/etc", "/etc"),
+        ("/etc/ssl", "/etc"),
+        ("/proc/self/root", "the root"),
+        ("/proc/1", "/proc"),
+        ("/run/user", "/run"),
+        ("/dev/shm/x", "/dev"),
+        ("/usr/local/bin", "/usr"),
+        ("/tmp", "/tmp"),
+        ("~", "other things"),
+        ("~/.ssh", "hidden folders"),
+        ("~/.config/x/y", "hidden folders"),
+        ("{home}", "where the engine keeps"),
+        ("{home}/work", "where the engine keeps"),
+        ("{root}", "where the engine keeps"),
+        ("{root}/link", "where the engine keeps"),
+        ("{root}/project/../home", "where the engine keeps"),
+        ("{root}/keys", "where the engine keeps"),
+        ("{root}/cache", "where the engine keeps"),
+        ("{root}/other", "home folder"),
+        ("{root}/other/.noetl/work", "home folder"),
+        ("relative", "not absolute"),
+    ],
+)
+def test_a_folder_with_secrets_is_refused(project, tmp_path, monkeypatch, folder, reason):
+    home = tmp_path / "home"
+    for name in ("home", "keys", "cache", "other/.noetl/work", "user"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "link").symlink_to(home)
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    text = folder.format(home=home, root=tmp_path)
+    named = {
+        "NOETL_CREDENTIALS": f"{tmp_path}/keys/file",
+        "NOETL_STORAGE_LOCAL_CACHE_DIR": f"{tmp_path}/cache",
+    }
+    with pytest.raises(InvalidInputError, match="--task-folder, NOETL_TASK_FOLDERS") as refused:
+        given(project, text, home=home, **named)
+    assert refused.value.code == "setting_invalid" and reason in str(refused.value)
+
+
+def test_the_home_folder_of_the_command_counts(project):
+    """``--home`` wins over NOETL_HOME, and holds the secrets of this run."""
+    with pytest.raises(InvalidInputError, match="where the engine keeps"):
+        Settings.from_env({VARIABLE: str(project)}, home=project / "of this run")
+
+
+def test_folders_with_the_usual_names_are_fine(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    for folder in (tmp_path / "user" / "work", "/usr/src/app", "/srv/data", "/opt/app"):
+        assert given(folder, home=tmp_path / "user/.noetl") == (str(folder),)
+
+
+def test_programs_in_a_folder_are_covered_or_refused(project, monkeypatch):
+    library = project / ".venv" / "lib"
+    library.mkdir(parents=True)
+    monkeypatch.setattr(places, "library_path", lambda: [str(library)])
+    kept = {target for _, target, _ in readable(Places((str(project / "data"),), (str(project),)))}
+    assert str(library) in kept, "the guest mounts it over the folder"
+    assert str(project / "data") not in kept, "the playbook's own folder may be written to there"
+    for used, refused in (
+        (Layers(landlock=6), True),
+        (Layers(landlock=6, namespaces=True), False),
+        (Layers(), False),
+    ):
+        monkeypatch.setattr(found_layers, "layers", lambda used=used: used)
+        if refused:
+            with pytest.raises(InvalidInputError, match="no namespaces"):
+                refuse_open_programs([str(project)])
+        else:
+            refuse_open_programs([str(project)])
+        refuse_open_programs([str(project / "data")])
+
+
+def test_a_function_has_no_such_folders(project):
+    env = {"NOETL_RESULTS_BUCKET": "b", VARIABLE: str(project)}
+    with pytest.raises(InvalidInputError, match="environment local"):
+        CloudSettings.from_env({**env, "NOETL_ENV": "prod"})
+    assert CloudSettings.from_env({**env, "NOETL_ENV": "local"}).task_folders == (str(project),)
