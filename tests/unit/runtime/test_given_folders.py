@@ -91,25 +91,51 @@ def test_folders_with_the_usual_names_are_fine(tmp_path, monkeypatch):
         assert given(folder, home=tmp_path / "user/.noetl") == (str(folder),)
 
 
-def test_programs_in_a_folder_are_covered_or_refused(project, monkeypatch):
-    library = project / ".venv" / "lib"
-    library.mkdir(parents=True)
+COVERED, OPEN = Layers(landlock=6, namespaces=True), Layers(landlock=6)
+
+
+def programs_at(monkeypatch, library: Path) -> None:
+    library.mkdir(parents=True, exist_ok=True)
     monkeypatch.setattr(places, "library_path", lambda: [str(library)])
+
+
+def test_programs_directly_in_a_folder_are_covered(project, monkeypatch):
+    """The guest mounts them over it; the playbook's own folder may be written to there."""
+    programs_at(monkeypatch, project / ".venv")
     kept = {target for _, target, _ in readable(Places((str(project / "data"),), (str(project),)))}
-    assert str(library) in kept, "the guest mounts it over the folder"
-    assert str(project / "data") not in kept, "the playbook's own folder may be written to there"
-    for used, refused in (
-        (Layers(landlock=6), True),
-        (Layers(landlock=6, namespaces=True), False),
-        (Layers(), False),
-    ):
+    assert str(project / ".venv") in kept and str(project / "data") not in kept
+    for used in (COVERED, Layers(), Layers(other_user=True)):
         monkeypatch.setattr(found_layers, "layers", lambda used=used: used)
-        if refused:
-            with pytest.raises(InvalidInputError, match="no namespaces"):
-                refuse_open_programs([str(project)])
-        else:
-            refuse_open_programs([str(project)])
-        refuse_open_programs([str(project / "data")])
+        refuse_open_programs([str(project)])
+
+
+def test_programs_that_tasks_could_change_are_refused(project, tmp_path, monkeypatch):
+    """Without namespaces, in a folder that could be renamed, and behind a link that could be replaced."""
+    (tmp_path / "way").symlink_to(project)
+    (project / "link").symlink_to(project / "data")
+    for library, used in (
+        (project / ".venv", OPEN),
+        (project / "deep" / "er", COVERED),
+        (project / "link", COVERED),
+        (tmp_path / "way" / "link", COVERED),
+    ):
+        programs_at(monkeypatch, library)
+        monkeypatch.setattr(found_layers, "layers", lambda used=used: used)
+        for folder in (project, tmp_path / "way"):
+            with pytest.raises(InvalidInputError, match="keeps tasks from changing them"):
+                refuse_open_programs([str(folder)])
+        refuse_open_programs([str(project / "bin")])
+
+
+def test_programs_are_found_by_every_name_of_a_folder(project, tmp_path, monkeypatch):
+    (tmp_path / "way").symlink_to(project)
+    programs_at(monkeypatch, tmp_path / "way" / ".venv")
+    for folder in (project, tmp_path / "way"):
+        monkeypatch.setattr(found_layers, "layers", lambda: COVERED)
+        refuse_open_programs([str(folder)])
+        monkeypatch.setattr(found_layers, "layers", lambda: OPEN)
+        with pytest.raises(InvalidInputError):
+            refuse_open_programs([str(folder)])
 
 
 def test_a_function_has_no_such_folders(project):

@@ -153,5 +153,8 @@ class CommandTarget(msgspec.Struct, frozen=True):
 def where(
     home: str | None, remote: bool, context: str | None, folders: list[str] | None = None
 ) -> CommandTarget:
-    """What ``--home``, ``--remote`` and ``--context`` (or NOETL_CONTEXT) say together, and ``--task-folder``."""
+    """What ``--home``, ``--remote`` and ``--context`` (or NOETL_CONTEXT) say together.
+
+    ``folders``: those of ``--task-folder``.
+    """
     return CommandTarget(home, context or ("" if remote else None), folders or ())

@@ -1,4 +1,4 @@
-"""``--task-folder``: folders of this machine that the one who runs gives to tasks."""
+"""``--task-folder``: folders of this machine that are open to tasks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def give_folders(folders: Sequence[str], at: CommandTarget) -> None:
         raise InvalidInputError(
             "--task-folder is for tasks that run on this machine",
             code="invalid_options",
-            hint=f"{VARIABLE} gives folders to tasks of a server or of a worker, where that is started",
+            hint=f"set {VARIABLE} where the server or its worker is started",
         )
     given = []
     for folder in folders:

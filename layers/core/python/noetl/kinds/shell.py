@@ -41,7 +41,7 @@ _MISSING = re.compile(
 )
 """What shells and their programs say of a file that is not there: it is in the folder that the command begins in, or nowhere."""
 _NO_FOLDER = (
-    "a shell command begins in an empty folder of its own, unless the one who runs it gives another: "
+    "a shell command begins in an empty folder of its own, or in one that is named for it: "
     "`noetl run FILE --task-folder DIR` (docs/kinds/shell.md)"
 )
 
@@ -111,7 +111,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
             f"the folder {begins_in!r}, in which shell commands begin, is not there",
             kind="storage_access",
             code="task_folder",
-            hint="who runs the playbook gives it: --task-folder, or NOETL_TASK_FOLDERS",
+            hint="it is named by --task-folder, or NOETL_TASK_FOLDERS",
         )
     try:
         return run_to_result("the command", words, params, context, begins_in=begins_in)
@@ -122,6 +122,6 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
 
 def _misses_a_file(error: TaskError) -> bool:
-    """Return whether the command ended because a file is missing that it names by a relative path."""
+    """Return whether a command ended because it misses a file with a relative path."""
     last = str((error.details or {}).get("stderr", "")).rstrip().rpartition("\n")[2]
     return error.code.startswith("exit_") and bool(_MISSING.search(last))

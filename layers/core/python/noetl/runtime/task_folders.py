@@ -1,4 +1,6 @@
-"""The folders that whoever runs a process gives to code of playbooks (``--task-folder``, ``NOETL_TASK_FOLDERS``).
+"""Folders that are open to code of playbooks: ``NOETL_TASK_FOLDERS``.
+
+Who runs a process names them, there or with ``--task-folder``.
 
 Code reads and writes all that is in them, so none of them may hold secrets, or be shared by what has nothing to do with the playbook.
 """
@@ -17,6 +19,8 @@ GIVEN_BY = f"--task-folder, {VARIABLE}"
 OF_THE_SYSTEM = ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")
 """Secrets, sockets of servers, and what shows other processes."""
 OF_EVERYBODY = ("/tmp", "/var/tmp", "/dev/shm")
+_MOST_LINKS = 40
+"""On the way to one file, as the system has it."""
 _SOURCES = "/usr/src"
 """Below the programs, and none of them: many images of containers work there."""
 _HOME = ".noetl"
@@ -79,42 +83,68 @@ def _reason(folder: Path, own: Iterable[Path]) -> str:
 
 
 def _reason_of_programs(folder: Path) -> str:
-    from noetl.kinds.sandbox.places import program_places
+    from noetl.kinds.sandbox.places import program_places  # most commands run no task
 
-    above = next((place for place in program_places() if folder.is_relative_to(place)), None)
+    above = next((place for place, _ in program_places() if folder.is_relative_to(place)), None)
     above = None if above == "/usr" and folder.is_relative_to(_SOURCES) else above
     return f"it is or lies in {above}, where programs that run tasks are" if above else ""
 
 
-def _programs_in(folders: Iterable[str]) -> str:
-    """Return a place of the programs that run tasks which lies in one of ``folders``; empty: there is none."""
+def refuse_open_programs(folders: Iterable[str]) -> None:
+    """Refuse folders that hold programs which run tasks, where tasks could change them.
+
+    Namespaces cover such a place, read-only, when it lies directly in the folder: a folder above it could be renamed, and a link replaced.
+    Raises InvalidInputError(code="setting_invalid").
+    """
+    for folder in folders:
+        held = list(_programs_in(folder))
+        if not held:
+            continue
+        from noetl.kinds.sandbox.layers import layers
+
+        used = layers()
+        if not used.confines_files or used.other_user:
+            continue
+        open_ones = [place for place, covered in held if not (covered and used.namespaces)]
+        if open_ones:
+            raise refused(
+                folder,
+                f"programs that run tasks are in {open_ones[0]}, where nothing here keeps tasks from changing them",
+                hint="name a folder without it, or install noetl in another place",
+            )
+
+
+def _programs_in(folder: str) -> Iterator[tuple[str, bool]]:
+    """Yield each place of programs that a way through ``folder`` leads to.
+
+    True: it lies directly in it, and no link there leads to it.
+    """
     from noetl.kinds.sandbox.places import program_places
 
-    real = _real(folders)
-    if not real:
-        return ""
-    return next(
-        (place for place in program_places() for folder in real if Path(place).is_relative_to(folder)), ""
-    )
+    real = Path(folder).resolve()
+    for source, target in program_places():
+        within = [entry for entry in _way_to(target) if entry != real and entry.is_relative_to(real)]
+        if within:
+            direct = Path(source).parent == real
+            yield target, direct and not any(entry.is_symlink() for entry in within)
 
 
-def refuse_open_programs(folders: Iterable[str]) -> None:
-    """Refuse folders that hold programs which run tasks, on a machine that cannot keep tasks from changing them there.
-
-    Namespaces cover such a place, read-only. Raises InvalidInputError(code="setting_invalid").
-    """
-    place = _programs_in(folders)
-    if not place:
-        return
-    from noetl.kinds.sandbox.layers import layers
-
-    used = layers()
-    if used.landlock and not used.namespaces:
-        raise refused(
-            place,
-            "programs that run tasks are there, and this machine has no namespaces that keep tasks from changing them",
-            hint="give a folder without it, or install noetl elsewhere",
-        )
+def _way_to(path: str) -> Iterator[Path]:
+    """Yield the real place of each name on the way to ``path``, also behind links."""
+    at, left, links = Path("/"), path.split("/"), 0
+    while left:
+        name = left.pop(0)
+        if name in ("", ".", "..", "/"):
+            at = at.parent if name == ".." else at
+            continue
+        entry = at / name
+        yield entry
+        if links < _MOST_LINKS and entry.is_symlink():
+            links += 1
+            leads_to = entry.readlink()
+            at, left = Path("/") if leads_to.is_absolute() else at, [*leads_to.parts, *left]
+        else:
+            at = entry
 
 
 def _shared() -> Iterator[Path]:

@@ -95,9 +95,9 @@ def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
     return tuple(_without_nested(fixed, more)) if more else tuple(fixed.values())
 
 
-def program_places() -> tuple[str, ...]:
-    """Return where the programs and libraries are that all tasks run with, links followed."""
-    return tuple(dict.fromkeys(source for source, _, _ in _fixed((), tuple(library_path())).values()))
+def program_places() -> tuple[Pair, ...]:
+    """Return where the programs and libraries of all tasks are, under every name."""
+    return tuple((source, target) for source, target, _ in _fixed((), tuple(library_path())).values())
 
 
 def writable(places: Places) -> tuple[Place, ...]:

@@ -17,7 +17,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.domain.results.references import INLINE_LIMIT
 from noetl.runtime.settings import retention_days
 from noetl.runtime.storage_settings import StorageSettings
-from noetl.runtime.task_folders import refuse_secrets, task_folders
+from noetl.runtime.task_folders import refuse_open_programs, refuse_secrets, task_folders
 from noetl.services.messaging.back_off import LONGEST_SECONDS, USUAL, BackOff
 from noetl.services.messaging.backpressure import LIMIT
 from noetl.services.messaging.large_messages import MESSAGE_LIMIT
@@ -172,13 +172,17 @@ class CloudSettings:
 
 
 def _task_folders(env: Mapping[str, str], name: str) -> tuple[str, ...]:
-    """Read the folders of tasks. A function has none that lasts: they are for the environment ``local``."""
+    """Read the folders of tasks, which are for the environment ``local``.
+
+    In others no folder of a function lasts.
+    """
     found = task_folders(env)
     if found and name != "local":
         raise _invalid(
             "NOETL_TASK_FOLDERS", os.pathsep.join(found), "not set (it is for the environment local)"
         )
     refuse_secrets(found, ())
+    refuse_open_programs(found)
     return found
 
 

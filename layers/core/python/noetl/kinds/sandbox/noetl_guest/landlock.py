@@ -51,7 +51,7 @@ def abi_version() -> int:
 
 
 def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str], shared: Iterable[str] = ()) -> int:
-    """Make a ruleset that permits files below ``read``, ``write`` and ``shared``; return its descriptor.
+    """Make a ruleset that permits files below the given paths; return its descriptor.
 
     In ``shared`` only files and folders are made: no links, pipes, sockets and devices.
 

@@ -305,7 +305,10 @@ def _give_all(places: Places, made: set[str]) -> None:
 
 
 def _covered(read: Places, write: Places) -> Places:
-    """Return the programs and libraries that lie in a writable folder, and are mounted over it: they stay as they are."""
+    """Return the programs and libraries that lie in a writable folder.
+
+    They are mounted over it, so that they stay as they are.
+    """
     above = [f"{target}/" for _, target, _ in write]
     return [
         place for place in read if place[2] != "link" and any(place[1].startswith(folder) for folder in above)

@@ -116,7 +116,7 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
 
 
 def _relative_path(lines: list[str]) -> str:
-    """Return the first path of a script that begins with ``./`` or ``../``; empty: it has none."""
+    """Return the first path that begins with ``./`` or ``../``; empty: there is none."""
     rows = (row for line in lines for row in line.splitlines() if not row.lstrip().startswith("#"))
     return next((found[1][:60] for row in rows if (found := _RELATIVE.search(row))), "")
 
