@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration.kinds_sandbox.test_confinement import combined, ground, layers_for  # noqa: F401
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing confines code there")
 SHAPES = ["all", "a root of its own", "landlock", "namespaces"]
@@ -145,3 +148,75 @@ def test_a_command_says_what_it_misses(ground):  # noqa: F811
     missing, python = ground.run(calls, None, task_folders=[str(gone)])
     assert missing["code"] == "task_folder" and str(gone) in missing["error"]
     assert python["result"] == 1
+
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: given }
+workflow:
+  - step: leave
+    tool:
+      kind: shell
+      command: |
+        cat ./names.csv
+        ./bin/tool > left.txt
+    next: { arcs: [{ step: look }] }
+  - step: look
+    tool:
+      kind: python
+      process: playbook
+      args: { folder: "{{ workload.folder }}" }
+      code: |
+        import os
+        with open(f"{folder}/left.txt", "a") as file:
+            file.write("and python\\n")
+        outside = os.path.exists(f"{folder}/../outside.txt")
+        result = {"outside": outside, "own": os.getcwd() != folder, "here": sorted(os.listdir(folder))}
+    next: { arcs: [{ step: count }] }
+  - step: count
+    tool:
+      kind: duckdb
+      query: "SELECT count(*) AS n FROM read_csv('names.csv')"
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool:
+      kind: shell
+      command: |
+        cat left.txt >&2
+        printf '{"rows": %s, "look": %s}' "$ROWS" "$LOOK"
+      env: { ROWS: "{{ count.rows[0].n }}", LOOK: "{{ look }}" }
+"""
+
+
+@pytest.mark.postgres
+def test_a_person_gives_the_folder_the_command_runs_in(tmp_path):
+    """By the door: steps leave files for each other, kinds in the worker read them, and nothing else of the machine is open."""
+    project, home, playbook = tmp_path / "project", tmp_path / "home", tmp_path / "books" / "given.yaml"
+    for folder in (project / "bin", playbook.parent):
+        folder.mkdir(parents=True)
+    playbook.write_text(PLAYBOOK)
+    (project / "names.csv").write_text("name\nada\ngrace\n")
+    (tmp_path / "outside.txt").write_text("outside")
+    (project / "bin" / "tool").write_text("#!/bin/sh\necho by a tool\n")
+    (project / "bin" / "tool").chmod(0o755)
+
+    def noetl(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-m", "noetl.cli", *words, "--home", str(home), "--json"]
+        return subprocess.run(
+            command, cwd=project, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+
+    run = ("run", str(playbook), "--set", f"folder={project}")
+    without = noetl(*run)
+    assert without.returncode == 1, without.stderr
+    assert "--task-folder" in json.dumps(json.loads(without.stdout.splitlines()[-1])["error"])
+    for place in (home, tmp_path):
+        there = noetl(*run, "--task-folder", str(place))
+        assert there.returncode == 2 and "cannot be given to tasks" in there.stdout, there
+    done = noetl(*run, "--task-folder", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])["result"]
+    here = ["bin", "left.txt", "names.csv"]
+    assert result["data"] == {"rows": 2, "look": {"outside": False, "own": True, "here": here}}
+    assert result["stderr"] == (project / "left.txt").read_text() == "by a tool\nand python\n"
