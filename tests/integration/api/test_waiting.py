@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from noetl.adapters.postgres.executions.views import PostgresLooking
 from noetl.api.http import waiting
 from noetl.runtime.server.serve import Server
 from tests.integration.api.test_serve import (  # noqa: F401
@@ -51,6 +52,51 @@ def test_a_start_that_waits_is_answered_with_the_result(server, client):  # noqa
     status, told = client("POST", "/api/execute?wait=60", {"path": "demo/large"})
     assert (status, told["complete"], len(told["result"]["text"])) == (201, True, 60000)
     assert waiters(server) == 0
+
+
+def ending_in(*tasks: str) -> str:
+    """A playbook that waits for approval, and completes with what these tasks give."""
+    arcs = ", ".join(f"{{ step: s{number} }}" for number in range(len(tasks)))
+    steps = "".join(f"  - {{ step: s{number}, {task} }}\n" for number, task in enumerate(tasks))
+    return (
+        GATED.replace("demo/gated", "demo/ending")
+        + f"    next: {{ spec: {{ mode: inclusive }}, arcs: [{arcs}] }}\n{steps}"
+    )
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        ["tool: { kind: noop, args: { a: [1, null], b: { c: 0.5 } } }"],
+        ["tool: { kind: noop, args: { a: 1 } }", "tool: { kind: noop, args: { b: 2 } }"],
+        ["loop: { in: [1, 2, 3], iterator: i }, tool: { kind: noop, args: { i: '{{ iter.i }}' } }"],
+        ["tool: { kind: noop, args: { text: \"{{ 'x' * 60000 }}\" } }"],
+        ["set: { ctx.x: 1 }"],
+    ],
+    ids=["one", "two", "loop", "large", "none"],
+)
+def test_a_waiting_request_is_told_what_the_result_route_tells(server, client, tasks: list[str]):  # noqa: F811
+    client.register(ending_in(*tasks))
+    with ThreadPoolExecutor(1) as threads:
+        one = threads.submit(client, "POST", "/api/executions?wait=60", {"path": "demo/ending"})
+        wait_until(lambda: waiters(server) == 1, "the request waits")
+        execution_id = client("GET", "/api/executions")[1]["executions"][0]["execution_id"]
+        approved(client, execution_id)
+        status, told = one.result(PATIENCE)
+    assert (status, told["status"], told["ended"], told["error"]) == (201, "completed", True, None)
+    result = client("GET", f"/api/executions/{execution_id}/result")[1]
+    assert {name: told[name] for name in result} == result
+
+
+def test_a_result_that_this_process_knows_is_not_read(server, client, monkeypatch):  # noqa: F811
+    client.register(GATED)
+    with ThreadPoolExecutor(1) as threads:
+        one = threads.submit(client, "POST", "/api/executions?wait=60", {"path": "demo/gated"})
+        wait_until(lambda: waiters(server) == 1, "the request waits")
+        execution_id = client("GET", "/api/executions")[1]["executions"][0]["execution_id"]
+        monkeypatch.delattr(PostgresLooking, "endings")
+        approved(client, execution_id)
+        assert one.result(PATIENCE)[1]["status"] == "completed"
 
 
 def test_an_end_in_this_process_is_a_signal(server, client):  # noqa: F811

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from noetl.api.http.waiting import LONGEST, Waiting
 from noetl.domain.automations.schedules import instant
@@ -24,12 +25,13 @@ class Clock:
 
     def __init__(self, during: Callable[[], None] = lambda: None) -> None:
         self.now, self.during, self.pauses, self.wakes = 0.0, during, [], False
+        self.result: Any = UNSET
 
     @contextmanager
-    def expect(self, execution_id: int, fresh: bool) -> Iterator[Callable[[float], bool]]:
-        yield self.pause
+    def expect(self, execution_id: int, fresh: bool) -> Iterator[Clock]:
+        yield self
 
-    def pause(self, seconds: float) -> bool:
+    def __call__(self, seconds: float) -> bool:
         self.pauses.append(seconds)
         during, self.during = self.during, lambda: None
         during()
@@ -53,8 +55,8 @@ def ground_that(
             *,
             since: float,
             fresh: bool = False,
-        ) -> None:
-            super().wait(execution_id, seconds, over, since=clock.now, fresh=fresh)
+        ) -> Any:
+            return super().wait(execution_id, seconds, over, since=clock.now, fresh=fresh)
 
     ground.deps = replace(ground.deps, waiting=Timed(places, expect=clock.expect, clock=lambda: clock.now))
     return ground, clock
@@ -75,6 +77,13 @@ def test_a_start_that_waits_is_answered_with_the_result():
     assert (told["result"], told["complete"], told["downloads"]) == (42, True, [])
     assert told["result"] == result["result"]
     assert len(clock.pauses) == 1
+
+
+def test_a_result_that_this_process_knows_is_told_as_the_store_would():
+    read = start(ground_that()[0]).json
+    ground, clock = ground_that()
+    clock.wakes, clock.result = True, 42
+    assert start(ground).json | {"execution_id": read["execution_id"]} == read
 
 
 def test_of_a_failed_execution_the_error_is_told_and_no_result():

@@ -6,7 +6,6 @@ state), parameters are text made by ``literals``, and nothing is adapted per val
 
 from __future__ import annotations
 
-import select
 import threading
 import time
 from collections import deque
@@ -24,6 +23,7 @@ from noetl.adapters.postgres.session_settings import OPTIONS
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.shortages import shortage_in
 from noetl.ports.executions.execution_store import ExecutionIdTakenError, VersionConflictError
+from noetl.system_calls import short_calls
 
 Row = tuple[bytes | None, ...]
 CONFLICTS = frozenset({b"NE001", b"23505"})
@@ -71,6 +71,7 @@ class Session:
         self.pid, self.made, self.lost = self.pgconn.backend_pid, time.monotonic(), False
         self._prepared: set[str] | None = None if pooled else set()
         self.since, self.silent = 0.0, False
+        self._input = short_calls.Readable(self.pgconn.socket)
         silence_watchdog.watch(self)
 
     @property
@@ -81,9 +82,7 @@ class Session:
         """Whether the server has hung up: it says nothing else to an idle connection."""
         if self.pgconn.status != pq.ConnStatus.OK:
             return True
-        poller = select.poll()  # unlike ``select``, it takes a descriptor of any number
-        poller.register(self.pgconn.socket, select.POLLIN)
-        return bool(poller.poll(0))
+        return self._input()
 
     def run(self, statement: Query, parameters: list[bytes | None]) -> list[Row]:
         """Run a statement on this session.

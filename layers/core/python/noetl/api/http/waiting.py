@@ -6,25 +6,42 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Protocol
+
+from msgspec import UNSET
 
 LONGEST = 60.0
 """Most seconds that a request may ask for."""
 FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.1, 2.0, 1.5
 """Seconds between two looks at the store, and the factor by which they grow."""
 
-Pause = Callable[[float], bool]
-"""Wait for so many seconds at most. True: there is nothing more to wait for."""
+
+class Pause(Protocol):
+    """A wait for an end.
+
+    ``result``: what the execution completed with, where this process knows it; else UNSET.
+    """
+
+    result: Any
+
+    def __call__(self, seconds: float) -> bool:
+        """Wait for so many seconds at most. True: there is nothing more to wait for."""
+
+
+class Sleep:
+    """A pause that nothing cuts short."""
+
+    result: Any = UNSET
+
+    def __call__(self, seconds: float) -> bool:
+        time.sleep(seconds)
+        return False
 
 
 @contextmanager
 def no_signal(execution_id: int, fresh: bool) -> Iterator[Pause]:
     """Give a pause that nothing cuts short: where no engine runs in this process."""
-
-    def pause(seconds: float) -> bool:
-        time.sleep(seconds)
-        return False
-
-    yield pause
+    yield Sleep()
 
 
 class Waiting:
@@ -64,19 +81,21 @@ class Waiting:
         *,
         since: float,
         fresh: bool = False,
-    ) -> None:
+    ) -> Any:
         """Wait until the execution ends or the time has passed; not at all without a free place.
 
+        Return what it completed with, where this process knows that; else UNSET.
         ``since``: when the request came. ``fresh``: it has started the execution. ``over`` looks at the store: another process may bring
         about the end.
         """
         places = self._places
         if places is not None and not places.acquire(blocking=False):
-            return
+            return UNSET
         try:
             with self._beside() as may_wait, self._expect(execution_id, fresh) as pause:
                 if may_wait:
                     self._wait(pause, since + min(seconds, self._longest), over)
+                return pause.result
         finally:
             if places is not None:
                 places.release()

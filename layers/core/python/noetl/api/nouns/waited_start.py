@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from noetl.api.deps import ApiDeps
 from noetl.api.http import parse
@@ -37,9 +39,14 @@ def start(deps: ApiDeps, request: Request) -> Answer:
     if seconds is None or not isinstance(begun, StartedAnswer) or begun.status == "scheduled":
         return made
     execution_id = int(begun.execution_id)
-    _wait(deps, request, execution_id, seconds, fresh=fresh)
+    result = _wait(deps, request, execution_id, seconds, fresh=fresh)
     try:
-        return Answer(201, text=_answer_text(deps, begun, _ending(deps, execution_id)), headers=made.headers)
+        if result is not UNSET:
+            ended = msgspec.structs.replace(begun, status="completed", ended=True, error=None)
+            text = _answer_text(deps, ended, result)
+        else:
+            text = _text_of(deps, begun, _ending(deps, execution_id))
+        return Answer(201, text=text, headers=made.headers)
     except NoetlError as error:
         deps.log(f"execution {execution_id} is started; its status cannot be read: {error}")
         return made
@@ -65,8 +72,11 @@ def _wait_for_named(deps: ApiDeps, request: Request) -> None:
             _wait(deps, request, execution_id, seconds)
 
 
-def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *, fresh: bool = False) -> None:
-    """``fresh``: this request has started it."""
+def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *, fresh: bool = False) -> Any:
+    """Wait, and return the result where this process knows it; else UNSET.
+
+    ``fresh``: this request has started it.
+    """
 
     def over() -> bool:
         try:
@@ -76,7 +86,7 @@ def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *,
             return False
         return info is None or info.status in TERMINAL
 
-    deps.waiting.wait(execution_id, seconds, over, since=request.now_ms / 1000, fresh=fresh)
+    return deps.waiting.wait(execution_id, seconds, over, since=request.now_ms / 1000, fresh=fresh)
 
 
 def _ending(deps: ApiDeps, execution_id: int) -> Ending:
@@ -86,11 +96,8 @@ def _ending(deps: ApiDeps, execution_id: int) -> Ending:
     return deps.ending(execution_id) or read_execution.no_execution(execution_id)
 
 
-def _answer_text(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
-    """Return the largest answer that fits.
-
-    A result that cannot be read is left out: its own route reports why.
-    """
+def _text_of(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
+    """Write the answer about an execution as the store has it."""
     info = ending.info
     queued = read_execution.is_queued(deps.store, info)
     summary = read_execution.summarize(info, deps.clock(), queued=queued)
@@ -98,18 +105,27 @@ def _answer_text(deps: ApiDeps, begun: StartedAnswer, ending: Ending) -> str:
     started = msgspec.structs.replace(
         begun, status=summary.status, ended=ended, error=read_execution.error_of(info)
     )
-    texts = (Answer(201, one).body() for one in _with_result(deps, started, ending))
+    completed = info.status == "completed"
+    return _answer_text(deps, started, read_execution.result_of(ending) if completed else UNSET)
+
+
+def _answer_text(deps: ApiDeps, started: StartedAnswer, result: Any) -> str:
+    """Return the largest answer that fits. ``result``: UNSET where there is none.
+
+    A result that cannot be read is left out: its own route reports why.
+    """
+    texts = (Answer(201, one).body() for one in _with_result(deps, started, result))
     fitting = (text for text in texts if executions.escaped_size(text) <= deps.max_answer)
     return next(fitting, None) or Answer(201, started).body()
 
 
-def _with_result(deps: ApiDeps, started: StartedAnswer, ending: Ending) -> Iterator[StartedAnswer]:
+def _with_result(deps: ApiDeps, started: StartedAnswer, result: Any) -> Iterator[StartedAnswer]:
     """The answer with the whole result, then with its large parts as references."""
-    if ending.info.status != "completed":
+    if result is UNSET:
         return
-    execution_id, value = ending.info.execution_id, read_execution.result_of(ending)
+    execution_id = int(started.execution_id)
     try:
-        for found in result_answers(deps, execution_id, value, most=deps.max_answer - MARGIN):
+        for found in result_answers(deps, execution_id, result, most=deps.max_answer - MARGIN):
             yield msgspec.structs.replace(
                 started, result=found.result, complete=found.complete, downloads=found.downloads
             )

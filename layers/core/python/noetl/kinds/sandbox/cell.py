@@ -24,6 +24,7 @@ from noetl.kinds.sandbox.noetl_guest.cell import END, ENDED
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.order import as_file
 from noetl.kinds.sandbox.template import Mode, Template
+from noetl.system_calls import short_calls
 
 MOST_USES = 100
 """Tasks that one cell serves. What the kernel keeps of a process that lives grows slowly."""
@@ -59,6 +60,7 @@ class Cell:
         finally:
             child_end.close()
         self._socket.setblocking(False)
+        self._report = short_calls.Buffer(REPORT_BYTES)
 
     def start(self, mode: Mode, descriptors: Sequence[int]) -> Tenant:
         """Start a task with these descriptors. Raises CellGoneError and OSError."""
@@ -81,7 +83,7 @@ class Cell:
         """Return the cell's report; None: nothing yet. Empty: it is gone."""
         for _ in range(2):
             try:
-                return self._socket.recv(REPORT_BYTES)
+                return self._report.receive(self._socket.fileno())
             except BlockingIOError:
                 return None
             except ConnectionResetError:

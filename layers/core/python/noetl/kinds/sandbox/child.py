@@ -10,7 +10,7 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -27,9 +27,14 @@ from noetl.kinds.sandbox.process import Task, TaskLimits, describe_end, found_at
 from noetl.kinds.sandbox.request import LENGTH, call_frame, frame_of
 from noetl.kinds.sandbox.watch import Watch
 from noetl.kinds.support.foreign_json import foreign_value
+from noetl.system_calls import short_calls
 
 CHUNK = 1 << 16
 """Bytes that are read at a time; more of an answer that announces more. A larger buffer would be mapped and unmapped for each."""
+SHORT = 4096
+"""Bytes that most requests, answers and outputs have at most: these take a short call."""
+MARK_BYTES, MARKS = 8, 32
+"""Random bytes of the id of a call, and for how many calls the system is asked at a time."""
 FRAME_OVERHEAD = 64 * 1024
 """What an answer may be larger than its result: the envelope, or an error with its traceback."""
 CANCEL_CHECK_SECONDS = 0.25
@@ -75,6 +80,9 @@ class Child:
                 os.close(descriptor)
         os.set_blocking(self._requests, False)
         os.set_blocking(self._output, False)
+        os.set_blocking(self._answers, False)
+        self._short = short_calls.Buffer(SHORT)
+        self._marks = _marks()
         self._poller = select.poll()
         self._poller.register(self._answers, select.POLLIN)
         self._poller.register(self._output, select.POLLIN)
@@ -154,7 +162,7 @@ class Child:
         """
         output = LogLines(watch.log)
         self._cancel_checked = time.monotonic()
-        call_id = f"{self._calls}-{os.urandom(8).hex()}"
+        call_id = f"{self._calls}-{next(self._marks)}"
         self._calls += 1
         request = call_frame(
             call_id,
@@ -210,7 +218,10 @@ class Child:
         view = memoryview(data)
         while view:
             try:
-                view = view[os.write(self._requests, view) :]
+                if len(view) <= SHORT:
+                    view = view[short_calls.write(self._requests, bytes(view)) :]
+                else:
+                    view = view[os.write(self._requests, view) :]
             except BlockingIOError:
                 self._wait(watch, output, to_write=True)
             except BrokenPipeError:
@@ -220,7 +231,10 @@ class Child:
         while len(self._buffer) < (wanted := self._announced()):
             if not self._wait(watch, output):
                 continue
-            chunk = os.read(self._answers, max(CHUNK, wanted - len(self._buffer)))
+            left = wanted - len(self._buffer)
+            chunk = (
+                self._short.read(self._answers) if left <= SHORT else os.read(self._answers, max(CHUNK, left))
+            )
             if not chunk:
                 raise self._gone()
             self._buffer += chunk
@@ -274,9 +288,10 @@ class Child:
         False: there may be more.
         """
         limit = self.owner.limits.output_bytes
+        chunk = b""
         while watch.left > 0:
             try:
-                chunk = os.read(self._output, CHUNK)
+                chunk = os.read(self._output, CHUNK) if chunk else self._short.read(self._output)
             except BlockingIOError:
                 return True
             if not chunk:
@@ -308,6 +323,14 @@ class Child:
             hint="return a result instead of ending the process" if returncode >= 0 else None,
             details={"returncode": returncode},
         )
+
+
+def _marks() -> Iterator[str]:
+    """Yield what distinguishes calls, which code cannot guess of a call to come."""
+    while True:
+        drawn = os.urandom(MARK_BYTES * MARKS).hex()
+        for first in range(0, len(drawn), 2 * MARK_BYTES):
+            yield drawn[first : first + 2 * MARK_BYTES]
 
 
 def _look_up(names: Any, watch: Watch) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
+from noetl.system_calls import short_calls
+
 ALONE = 3
 """Links of a process's folder of threads while it has one."""
 MOST_BYTES = 64
@@ -24,6 +26,7 @@ class LoneProcessCheck:
         self._root = root
         self._files: tuple[int, int, int] | None = None
         self._children = b""
+        self._seen = short_calls.Buffer(MOST_BYTES)
 
     def is_alone(self) -> bool:
         """Report whether the task is certainly one process with one thread.
@@ -35,9 +38,9 @@ class LoneProcessCheck:
                 self._files = self._open()
             of_root, threads, of_task = self._files
             return (
-                os.pread(of_root, MOST_BYTES, 0) == self._children
-                and os.fstat(threads).st_nlink == ALONE
-                and os.pread(of_task, MOST_BYTES, 0) == b""
+                self._seen.read_at(of_root) == self._children
+                and short_calls.links(threads) == ALONE
+                and self._seen.read_at(of_task) == b""
             )
         except (OSError, ValueError):
             return False

@@ -55,7 +55,7 @@ from noetl.runtime.local.process_locks import ProcessLock
 from noetl.runtime.local.remote_pool_offers import RemotePoolOffers
 from noetl.runtime.local.scheduler import Scheduler
 from noetl.runtime.local.starts import start_each
-from noetl.runtime.local.terminal_cache import Ends, EndWaiter, expecting, forget_redriven
+from noetl.runtime.local.terminal_cache import Awaited, Ends, EndWaiter, expecting, forget_redriven
 from noetl.runtime.local.thread_pools import Pool, leave_waiting
 from noetl.runtime.retention import tidy
 from noetl.runtime.settings import Settings
@@ -295,9 +295,7 @@ class LocalRuntime:
         )
         self.left_behind.wait()
 
-    def expect_end(
-        self, execution_id: int, fresh: bool = False
-    ) -> AbstractContextManager[Callable[[float], bool]]:
+    def expect_end(self, execution_id: int, fresh: bool = False) -> AbstractContextManager[Awaited]:
         """Expect the end of an execution as ``expecting`` does.
 
         ``fresh``: it was started a moment ago, so no other process can have redriven it.
@@ -449,7 +447,7 @@ class LocalRuntime:
             self.emit(worker_lost(command, f"{type(error).__name__}: {error}"))
 
     def _handle(self, batch: Sequence[Event]) -> BatchEffects:
-        handled = BatchEffects(early=self._early.begin)
+        handled = BatchEffects(early=self._early.begin, awaited=self._ended.awaits)
         with self._revivals() as revived:
             try:
                 handle_events(batch, self.opened.engine, handled)
@@ -500,7 +498,7 @@ class LocalRuntime:
             ended = [end for end in handled.ended if end[0] not in revived]
             for execution_id in (*handled.redriven, *(one.execution_id for one in handled.commands)):
                 self._ended.revive(execution_id)
-            self._ended.note(ended)
+            self._ended.note(ended, handled.results)
             self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
             if ended and self._given_up:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}

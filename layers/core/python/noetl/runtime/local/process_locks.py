@@ -21,6 +21,7 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.commands import Command
+from noetl.system_calls import short_calls
 
 Turn = tuple[int, str, int]
 """Execution, command, turn."""
@@ -136,7 +137,7 @@ class ProcessLock:
         if self._handle >= 0:
             with suppress(OSError):
                 data = codec.encode(Record(self.owner, tuple(self._running))) + b"\n"
-                os.pwrite(self._handle, data, 0)
+                short_calls.write_at(self._handle, data, 0)
 
 
 def _unheld(path: Path) -> int | None:

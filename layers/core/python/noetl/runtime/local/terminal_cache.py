@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.state import TERMINAL
@@ -27,12 +29,33 @@ MOST = 100_000
 """Most ends that a process remembers."""
 
 
+class Awaited:
+    """A wait for the end of one execution.
+
+    ``result``: what it completed with, where this process knows it; else UNSET.
+    """
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+        self.result: Any = UNSET
+
+    def __call__(self, seconds: float) -> bool:
+        """Wait at most so long. True: there is nothing more to wait for."""
+        return self._ended.wait(seconds)
+
+    def end(self, result: Any = UNSET) -> None:
+        """End the wait."""
+        if not self._ended.is_set():
+            self.result = result
+            self._ended.set()
+
+
 class Ends(dict[int, str]):
     """Execution → terminal status, and the waits for such ends. Not thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._awaited: dict[int, list[threading.Event]] = {}
+        self._awaited: dict[int, list[Awaited]] = {}
         self._released = False
         self._looks: list[set[int]] = []
 
@@ -52,34 +75,43 @@ class Ends(dict[int, str]):
         """End the look that ``look`` began."""
         self._looks = [one for one in self._looks if one is not revived]
 
-    def note(self, ended: Iterable[tuple[int, str]]) -> None:
-        """Remember these ends, wake those who wait for them, and forget the oldest."""
+    def note(self, ended: Iterable[tuple[int, str]], results: Mapping[int, Any] | None = None) -> None:
+        """Remember these ends, wake those who wait for them, and forget the oldest.
+
+        ``results``: of executions that completed, as far as they are known.
+        """
         for execution_id, status in ended:
             self[execution_id] = status
-            _set(self._awaited.get(execution_id, ()))
+            for one in self._awaited.get(execution_id, ()):
+                one.end(results.get(execution_id, UNSET) if results else UNSET)
         while len(self) > MOST:
             del self[next(iter(self))]
 
-    def expect(self, execution_id: int) -> threading.Event:
-        """Return an event that is set when this execution ends. ``forget`` removes it."""
-        event = threading.Event()
+    def expect(self, execution_id: int) -> Awaited:
+        """Return a wait for the end of this execution. ``forget`` removes it."""
+        awaited = Awaited()
         if self._released or execution_id in self:
-            event.set()
-        self._awaited.setdefault(execution_id, []).append(event)
-        return event
+            awaited.end()
+        self._awaited.setdefault(execution_id, []).append(awaited)
+        return awaited
 
-    def forget(self, execution_id: int, event: threading.Event) -> None:
-        """Remove an event of ``expect``: its wait is over."""
+    def awaits(self, execution_id: int) -> bool:
+        """Return whether a thread waits for this end. It takes no lock."""
+        return execution_id in self._awaited
+
+    def forget(self, execution_id: int, awaited: Awaited) -> None:
+        """Remove a wait of ``expect``: it is over."""
         left = self._awaited[execution_id]
-        left.remove(event)
+        left.remove(awaited)
         if not left:
             del self._awaited[execution_id]
 
     def release(self) -> None:
         """Wake all waits, present and future ones: this process ends."""
         self._released = True
-        for events in self._awaited.values():
-            _set(events)
+        for waits in self._awaited.values():
+            for one in waits:
+                one.end()
 
 
 def forget_redriven(
@@ -101,25 +133,18 @@ def forget_redriven(
 
 
 @contextmanager
-def expecting(
-    execution_id: int, ended: Ends, changed: threading.Condition
-) -> Iterator[Callable[[float], bool]]:
-    """Yield a function that waits for an execution's end, at most a number of seconds.
+def expecting(execution_id: int, ended: Ends, changed: threading.Condition) -> Iterator[Awaited]:
+    """Yield a wait that is over when the execution ends in this process.
 
-    It returns True when the execution ends in this process meanwhile. ``changed`` guards ``ended``.
+    ``changed`` guards ``ended``.
     """
     with changed:
-        event = ended.expect(execution_id)
+        awaited = ended.expect(execution_id)
     try:
-        yield event.wait
+        yield awaited
     finally:
         with changed:
-            ended.forget(execution_id, event)
-
-
-def _set(events: Iterable[threading.Event]) -> None:
-    for event in events:
-        event.set()
+            ended.forget(execution_id, awaited)
 
 
 class EndWaiter(msgspec.Struct, frozen=True):

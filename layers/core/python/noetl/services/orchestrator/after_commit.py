@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from noetl.domain import ids
 from noetl.domain.events import TimerFired
 from noetl.domain.state import decode_state
+from noetl.engine.folds.run_results import STEP
 from noetl.ports.executions.execution_store import Change
 from noetl.services.orchestrator.engine_deps import BatchEffects, DueTimer
+from noetl.services.results.ending_value import completed_steps, joined_value
 
 MARKED = 100
 """Most runs of an execution that was cut short whose work is called off; what others report is superseded all the same."""
 
 
-def add_effects(change: Change, handled: BatchEffects) -> None:
-    """Add the timers of ``change`` to ``handled``, and what it ended, dropped or redrove."""
+def add_effects(
+    change: Change, handled: BatchEffects, slots: Mapping[tuple[str, str], Any] | None = None
+) -> None:
+    """Add the timers of ``change`` to ``handled``, and what it ended, dropped or redrove.
+
+    ``slots``: what is known of the execution's slots after the change, by scope and name.
+    """
     handled.dropped += [(change.execution_id, run) for run in change.drop_runs]
     if change.end:
         handled.ended.append((change.execution_id, change.status))
@@ -21,6 +31,11 @@ def add_effects(change: Change, handled: BatchEffects) -> None:
             # Run by run, for a redrive gives it other runs, whose work is wanted.
             left = decode_state(change.state).left[:MARKED]
             handled.dropped += [(change.execution_id, token.run) for token in left]
+        elif slots is not None and handled.awaited(change.execution_id):
+            steps = completed_steps(change.events[-1].facts)
+            if all((STEP, name) in slots for name in steps):
+                value = joined_value(steps, {name: slots[STEP, name] for name in steps})
+                handled.results[change.execution_id] = value
         return
     if change.redriven:
         handled.redriven.append(change.execution_id)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import starmap
 from typing import Any
 
+import msgspec
+
 from noetl.domain import ids
 from noetl.domain.commands import FrozenScope
 from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause, Redrive, Start
@@ -29,6 +31,9 @@ from noetl.ports.executions.execution_store import (
 from noetl.services.executions.start_execution import created_by
 from noetl.services.orchestrator.engine_deps import EngineDeps
 
+_LISTS = tuple(one.name for one in msgspec.structs.fields(Decision) if one.default_factory is list)
+"""The fields of a decision that hold what it does, one after the other."""
+
 
 def make_change(
     execution_id: int,
@@ -52,50 +57,66 @@ def make_change(
     last = decisions[-1][1]
     each = [decision for _, decision in decisions]
     _forget_dropped(each)
+    all_of = _joined(each)
+    state = last.state
     return Change(
         execution_id=execution_id,
         expected=snapshot.version if snapshot is not None else 0,
-        status=last.state.status,
-        state=encode_state(last.state),
-        rests_until=rest_until(last.state),
-        program=last.state.program,
+        status=state.status,
+        state=encode_state(state),
+        rests_until=rest_until(state),
+        program=state.program,
         events=tuple(rows),
         slots={key: value for key, value in slots.items() if value is not DELETED},
-        unset=tuple(key for key, value in slots.items() if value is DELETED),
-        issue=tuple(command for d in each for command in d.issue),
-        waiting=tuple(command for d in each for command in d.waiting),
-        close=tuple(_close(decisions)),
-        drop_runs=tuple(run for d in each for run in d.drop_runs),
-        left_runs=tuple(run for d in each for run in d.left_runs),
-        over_runs=tuple(run for d in each for run in d.over_runs),
-        loops=tuple(
-            _loop_row(start, last.state.program, last.state.priority, deps) for d in each for start in d.loops
-        ),
-        gates=tuple(GateChange(run, round_) for d in each for run, round_ in d.gates),
-        wakes=tuple(Wake(woken.command_id, woken.turn, woken.outcome) for d in each for woken in d.wakes),
-        timers=tuple(
-            TimerChange(timer.timer, timer.generation, timer.seconds) for d in each for timer in d.timers
-        ),
-        outbox=tuple(event for d in each for event in d.outbox),
-        handled=tuple(event.event_id for event, _ in decisions if not isinstance(event, CommandDone)),
-        end=any(d.end for d in each),
-        cancel_children=any(d.cancel_children for d in each),
-        spared=_spared(each),
+        unset=tuple([key for key, value in slots.items() if value is DELETED]),
+        issue=tuple(all_of.issue),
+        waiting=tuple(all_of.waiting),
+        close=tuple(_close(all_of)),
+        drop_runs=tuple(all_of.drop_runs),
+        left_runs=tuple(all_of.left_runs),
+        over_runs=tuple(all_of.over_runs),
+        loops=tuple([_loop_row(start, state.program, state.priority, deps) for start in all_of.loops]),
+        gates=tuple(starmap(GateChange, all_of.gates)),
+        wakes=tuple([Wake(woken.command_id, woken.turn, woken.outcome) for woken in all_of.wakes]),
+        timers=tuple([TimerChange(one.timer, one.generation, one.seconds) for one in all_of.timers]),
+        outbox=tuple(all_of.outbox),
+        handled=tuple([event.event_id for event, _ in decisions if not isinstance(event, CommandDone)]),
+        end=all_of.end,
+        cancel_children=all_of.cancel_children,
+        spared=_spared(each) if all_of.cancel_children else (),
         words=tuple(
             ChildrenWord(what, ids.word_event(what, execution_id, d.state.seq), d.state.seq)
             for d in each
             for what in d.steer_children
-        ),
-        release=any(d.release for d in each),
+        )
+        if all_of.steer_children
+        else (),
+        release=all_of.release,
         redriven=any(isinstance(event, Redrive) for event, _ in decisions),
         cancel_reason=next(filter(None, starmap(_reason, decisions)), GIVEN_UP),
-        variables=tuple(write for d in each for write in d.variables),
+        variables=tuple(all_of.variables),
         created=_created(decisions[0][0], last, deps, snapshot),
         limited=_limited(decisions, deps),
-        priority=last.state.priority,
-        kept=tuple(one for event, _ in decisions for one in _kept(event)),
+        priority=state.priority,
+        kept=tuple([one for event, _ in decisions for one in _kept(event)]),
         reaches=_reaches(execution_id, rows, decisions),
     )
+
+
+def _joined(each: list[Decision]) -> Decision:
+    """Return one decision with what all of them do, in order; its state is that of the last."""
+    if len(each) == 1:
+        return each[0]
+    joined = msgspec.structs.replace(each[-1], **{name: [] for name in _LISTS})
+    for name in _LISTS:
+        whole = getattr(joined, name)
+        for decision in each:
+            whole += getattr(decision, name)
+    for decision in each:
+        joined.end |= decision.end
+        joined.cancel_children |= decision.cancel_children
+        joined.release |= decision.release
+    return joined
 
 
 def _kept(event: MainEvent) -> list[KeptResult]:
@@ -104,7 +125,7 @@ def _kept(event: MainEvent) -> list[KeptResult]:
     A worker may state this only of results of its own execution, and of permanent ones.
     """
     if isinstance(event, CommandDone):
-        return own_results(event.execution_id, event.outcome.kept)
+        return own_results(event.execution_id, event.outcome.kept) if event.outcome.kept else []
     return list(event.summary.kept) if isinstance(event, LoopDone) and event.summary is not None else []
 
 
@@ -153,6 +174,8 @@ def _forget_dropped(decisions: list[Decision]) -> None:
 
     A step's timeout does that, for example. The store closes their loops.
     """
+    if not any(decision.drop_runs for decision in decisions):
+        return
     dropped: set[int] = set()
     for decision in reversed(decisions):
         decision.issue = [command for command in decision.issue if command.run not in dropped]
@@ -161,14 +184,17 @@ def _forget_dropped(decisions: list[Decision]) -> None:
 
 
 def _spared(decisions: list[Decision]) -> tuple[int, ...]:
-    """Return the children that were started after the last time that children were cancelled."""
+    """Return the children that were started after the last time that children were cancelled.
+
+    One of the decisions cancels children.
+    """
     spared: list[int] = []
     for decision in decisions:
         if decision.cancel_children:
             spared.clear()
         later = decision.outbox[decision.abandoned :]
         spared += [event.execution_id for event in later if isinstance(event, Start)]
-    return tuple(spared) if any(decision.cancel_children for decision in decisions) else ()
+    return tuple(spared)
 
 
 def _leading(decision: Decision) -> str:
@@ -176,13 +202,13 @@ def _leading(decision: Decision) -> str:
     return str(decision.facts[0].__struct_config__.tag)
 
 
-def _close(decisions: list[tuple[MainEvent, Decision]]) -> list[tuple[str, int, int]]:
+def _close(all_of: Decision) -> list[tuple[str, int, int]]:
     """Return the commands to close.
 
     A command that continues with another turn keeps its row, which the new turn replaces.
     """
-    again = {command.command_id for _, d in decisions for command in (*d.issue, *d.waiting)}
-    return [closed for _, d in decisions for closed in d.close if closed[0] not in again]
+    again = {command.command_id for command in (*all_of.issue, *all_of.waiting)}
+    return [closed for closed in all_of.close if closed[0] not in again]
 
 
 BUSY = 2

@@ -87,6 +87,10 @@ class BatchEffects:
     """Starts that were refused, because another execution has their id: (execution id, event id)."""
     early: Callable[[Sequence[Change]], Begun] | None = None
     """Begins commands of changes that are about to be written; those that are issued then are not in ``commands``."""
+    awaited: Callable[[int], bool] = lambda execution_id: False
+    """Whether this process waits for the result of an execution."""
+    results: dict[int, Any] = field(default_factory=dict)
+    """Results of executions that completed and are awaited, with references for large values; as far as the engine knows them."""
     redriven: list[int] = field(default_factory=list)
     """Redriven executions: their work is needed again, regardless of earlier entries of ``dropped``."""
 

@@ -195,7 +195,7 @@ def _round(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding: 
         committed, left = _commit(changes, deps, handled)
         handled.add(left, committed.events)
         for change in changes:
-            add_effects(change, handled)
+            add_effects(change, handled, outcome[change.execution_id].slots)
         _remember(outcome, sizes, executions, committed, deps)
     if late or done:
         # Only now: an event may be too late because of another one of this batch, which is not applied before the commit.

@@ -14,14 +14,22 @@ def ending_value(ending: Ending) -> Any:
 
     None when there are none.
     """
-    steps = _completed_steps(ending)
+    return joined_value(completed_steps(ending.facts), ending.slots)
+
+
+def joined_value(steps: Sequence[str], slots: Mapping[str, Any]) -> Any:
+    """Join what these steps left: name → slot of a step."""
     if len(steps) == 1:
-        return _step_value(ending.slots, steps[0])
-    return {name: _step_value(ending.slots, name) for name in steps} or None
+        return _step_value(slots, steps[0])
+    return {name: _step_value(slots, name) for name in steps} or None
 
 
-def _completed_steps(ending: Ending) -> Sequence[str]:
-    for fact in codec.decode(ending.facts):
+def completed_steps(facts: bytes) -> Sequence[str]:
+    """Return the steps with which an execution completed.
+
+    ``facts``: of the last row of its history.
+    """
+    for fact in codec.decode(facts):
         if fact.get("name") == "playbook.completed":
             return tuple(fact.get("steps") or ())
     return ()

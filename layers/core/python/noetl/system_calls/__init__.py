@@ -1,0 +1,1 @@
+"""System calls as the rest of the package makes them."""
