@@ -41,6 +41,9 @@ _ACTIVE = re.compile(r"""[$`"'\\{]""")
 """What a shell reads in a text in quotes; and templates."""
 
 
+_RELATIVE = re.compile(r"""(?:^|[\s"'`=(;&|<>])(\.\.?/[^\s"'`;&|()<>]+)""")
+
+
 def apply(page: Page) -> None:
     """Write one script; values reach it as variables, so that no value is run as code."""
     for tool in page.tools():
@@ -84,6 +87,13 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
             "values are variables of the script now: each is one word, regardless of its content",
             safe=named.quoted,
         )
+    if relative := _relative_path(lines):
+        page.note(
+            entry,
+            f"{relative} is a path from the folder that the script begins in, which is an empty one of its own here: "
+            "`noetl run FILE --task-folder .` lets it begin in yours",
+            safe=True,
+        )
     named_today, entry.key, entry.raw_key = entry.key == "command", "command", "command"
     known = {str(one.key) for one in variables.entries}
     if not named_today and _asks_for_unset(made, known):
@@ -103,6 +113,12 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         )
     if variables.entries and env is None:
         tool.entries.insert(tool.entries.index(entry), Entry("env", variables, "env", line=entry.line))
+
+
+def _relative_path(lines: list[str]) -> str:
+    """Return the first path that begins with ``./`` or ``../``; empty: there is none."""
+    rows = (row for line in lines for row in line.splitlines() if not row.lstrip().startswith("#"))
+    return next((found[1][:60] for row in rows if (found := _RELATIVE.search(row))), "")
 
 
 def _asks_for_unset(lines: list[str], known: set[str]) -> bool:
