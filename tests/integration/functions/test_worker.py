@@ -73,7 +73,9 @@ def worker(code: str, payloads: list[dict[str, Any]], tmp_path: Path, **order: A
     )
     done = subprocess.run(
         [sys.executable, "-B", str(Path(__file__).with_name("lambda_like.py")), str(file)],
-        env=ENVIRONMENT | CANARIES | {"PYTHONPATH": libraries, "NOETL_TASK_FOLDERS": str(tmp_path)},
+        env=ENVIRONMENT
+        | CANARIES
+        | {"PYTHONPATH": libraries, "NOETL_TASK_FOLDERS": str(tmp_path), "NOETL_ENV": "local"},
         cwd=ROOT / "functions" / "worker",
         capture_output=True,
         text=True,

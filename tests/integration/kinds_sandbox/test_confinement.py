@@ -474,7 +474,9 @@ FILLER = "n = 0\nwhile True:\n    open(f'f{n}', 'wb').write(b'x' * 2**20)\n    n
 def test_the_disk_is_bounded(ground, kind):
     shell = "while :; do head -c 1048576 /dev/zero > f$((n = ${n:-0} + 1)); done"
     params = {"code": FILLER} if kind == "python" else {"command": shell}
-    found = ground.run([{"kind": kind, "params": params}], None, task_disk_bytes=8 * 2**20)[0]
+    found = ground.run([{"kind": kind, "params": params}], None, task_disk_bytes=8 * 2**20, task_folders=[])[
+        0
+    ]
     assert found["code"] == "disk_limit"
 
 
@@ -488,7 +490,9 @@ HIDERS = {
 @combined(["root-deep folders", "ordinary-deep folders", "ordinary-small files"], way=list(HIDERS))
 def test_the_disk_is_bounded_where_a_task_hides(ground, way):
     params = {"interpreter": "bash", "command": HIDERS[way]}
-    found = ground.run([{"kind": "shell", "params": params}], None, task_disk_bytes=8 * 2**20)[0]
+    found = ground.run(
+        [{"kind": "shell", "params": params}], None, task_disk_bytes=8 * 2**20, task_folders=[]
+    )[0]
     assert found["code"] == "disk_limit", found
 
 
@@ -499,7 +503,7 @@ def test_folders_are_removed_whatever_their_modes_and_depth(ground):
         {"kind": "python", "params": {"code": hide + deep}},
         {"kind": "shell", "params": {"command": "mkdir -p a/b; chmod 0 a/b a; pwd"}},
     ]
-    python, shell = ground.run(calls, None)
+    python, shell = ground.run(calls, None, task_folders=[])
     for folder in (python["result"], shell["result"]["stdout"].strip()):
         wait_until(lambda folder=folder: not os.path.lexists(folder), "the removal of a task's folder")
 
@@ -586,7 +590,7 @@ def test_code_runs_right_with_layers_left_out(ground, left_out):
         {"kind": "python", "params": {"code": "raise ValueError('no')"}},
         {"kind": "shell", "params": {"command": "exit 3"}},
     ]
-    found = ground.run(calls, None, left_out=left_out)
+    found = ground.run(calls, None, left_out=left_out, task_folders=[])
     assert len(tasks) == 3
     assert [one.get("error") for one in found[:5]] == [None] * 5
     assert [one["result"] for one in found[:3]] == [{"n": one["args"]["n"]} for one in tasks]

@@ -76,3 +76,26 @@ def test_a_template_in_a_command_is_refused_with_what_to_write():
     assert problem.path == ("command",) and "env" in (problem.hint or "")
     assert registry.check("shell", {"command": "echo ${x:-{}}"}) == []
     assert registry.check("shell", {"command": "echo", "env": HOLE}) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "hinted"),
+    [
+        ("cat ./seen.txt", True),
+        ("cat seen.txt", True),
+        ("cat 'a b/seen.txt'", True),
+        ("./bin/tool run", True),
+        ("cat < names.txt", True),
+        ("cat ../up.txt", True),
+        ("cat /nowhere.txt", False),
+        ("no-such-program", False),
+        ("ls -l nothing.d/x", True),
+        ("echo broken: no >&2; exit 1", False),
+    ],
+)
+def test_a_command_that_misses_a_file_says_how_to_give_one(shell, tmp_path, command, hinted):
+    """Only where the path is one from the folder that it begins in, and nobody has given any."""
+    error = shell.error({"command": command})
+    assert ("--task-folder" in (error.hint or "")) == hinted, error.message
+    given = shell.error({"command": command}, settings=TaskSettings(task_folders=(str(tmp_path),)))
+    assert "--task-folder" not in (given.hint or "")

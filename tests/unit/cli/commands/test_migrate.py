@@ -136,3 +136,29 @@ def test_validate_names_the_command(noetl: Any, file: Path) -> None:
     assert report["hint"] == f"noetl migrate {file}"
     file.write_text(STUCK.replace("type: whale", "tool: { kind: whale }").replace("/v1", "/v2"))
     assert "noetl migrate" not in noetl("validate", str(file)).out
+
+
+@pytest.mark.parametrize(
+    ("command", "named"),
+    [
+        ("cat ./seen.txt", "./seen.txt"),
+        ("x=1; ../bin/tool $x", "../bin/tool"),
+        ("# ./no\n          cat /etc/hosts", ""),
+        ("echo a./b; find . -name x", ""),
+    ],
+)
+def test_a_script_that_names_a_relative_path_is_told_of_the_folder_it_begins_in(
+    noetl: Any, tmp_path: Path, command: str, named: str
+) -> None:
+    """A note that asks for nothing: the playbook also runs as it is."""
+    path = tmp_path / "shell.yaml"
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: s }\nworkflow:\n  - step: start\n"
+    path.write_text(f"{head}    tool:\n      kind: shell\n      cmds:\n        - |\n          {command}\n")
+    ran = noetl("migrate", str(path))
+    assert ran.code == errors.DONE
+    assert (
+        ("--task-folder ." in ran.err) == bool(named) and f"note: {named}" in ran.err
+        if named
+        else not ran.err
+    )
+    assert noetl("validate", str(path)).code == errors.DONE

@@ -46,6 +46,7 @@ from noetl.cli.options import (
     Set,
     Strict,
     Target,
+    TaskFolders,
     end,
     where,
 )
@@ -168,6 +169,7 @@ def run(
     ] = False,
     strict: Strict = False,
     no_cache: NoCache = False,
+    folders: TaskFolders = None,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
@@ -179,6 +181,7 @@ def run(
       noetl run etl.yaml --payload request.json --json | jq .event_type
       echo '{"city": "Paris"}' | noetl run weather.yaml -p -
       noetl run weather.yaml --dry-run
+      noetl run build.yaml --task-folder .
 
     With --json every event is a line, and the last line has execution_id, status, result, error and duration_ms.
     An execution that waits for an approval ends this command with code 0 and shows how to approve. With --remote (or --context NAME)
@@ -188,7 +191,7 @@ def run(
     from noetl.cli.actions.run_request import RunRequest
 
     request = RunRequest(target, sets or [], payload, priority, key, strict, labels or [], dry_run, no_cache)
-    at = where(home, remote, context)
+    at = where(home, remote, context, folders)
     end(execute.run(request, as_json=as_json, quiet=quiet, timeout=_seconds(timeout), at=at))
 
 
@@ -200,12 +203,14 @@ def resume(
     as_json: Json = False,
     timeout: Timeout = None,
     quiet: Quiet = False,
+    folders: TaskFolders = None,
     home: Home = None,
 ) -> None:
     """Continue executions that a stopped process left unfinished."""
     from noetl.cli.actions import execute
 
-    end(execute.resume(ids or [], as_json=as_json, quiet=quiet, timeout=_seconds(timeout), home=home))
+    at = where(home, False, None, folders)
+    end(execute.resume(ids or [], as_json=as_json, quiet=quiet, timeout=_seconds(timeout), at=at))
 
 
 @app.command()

@@ -71,6 +71,14 @@ Labels = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="NAME=VALUE", help="Text for lists and filters. Repeatable."),
 ]
+TaskFolders = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--task-folder",
+        metavar="DIR",
+        help="A folder that code of tasks may read and write; shell commands begin in the first. Repeatable.",
+    ),
+]
 NoCache = Annotated[
     bool, typer.Option("--no-cache", help="Run every task, also one with a `cache` whose result is known.")
 ]
@@ -123,10 +131,12 @@ class CommandTarget(msgspec.Struct, frozen=True):
     """The place that a command is about.
 
     ``home``: the folder of engine data, and of contexts. ``context``: a context's name, empty for the one in use; None: this machine.
+    ``task_folders``: the options of that name, as they were written.
     """
 
     home: str | None = None
     context: str | None = None
+    task_folders: Sequence[str] = ()
 
     @property
     def remote(self) -> bool:
@@ -140,6 +150,11 @@ class CommandTarget(msgspec.Struct, frozen=True):
         return f" --context {self.context}" if self.context else " --remote"
 
 
-def where(home: str | None, remote: bool, context: str | None) -> CommandTarget:
-    """What ``--home``, ``--remote`` and ``--context`` (or NOETL_CONTEXT) say together."""
-    return CommandTarget(home, context or ("" if remote else None))
+def where(
+    home: str | None, remote: bool, context: str | None, folders: list[str] | None = None
+) -> CommandTarget:
+    """What ``--home``, ``--remote`` and ``--context`` (or NOETL_CONTEXT) say together.
+
+    ``folders``: those of ``--task-folder``.
+    """
+    return CommandTarget(home, context or ("" if remote else None), folders or ())

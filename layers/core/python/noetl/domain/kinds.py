@@ -187,7 +187,7 @@ class TaskSettings:
     work_dir: str | None = None
     """Folder for files that tasks of this deployment may write."""
     task_folders: tuple[str, ...] = ()
-    """Folders that code of playbooks may read and write beside its own (``NOETL_TASK_FOLDERS``)."""
+    """Folders that code of playbooks may read and write beside its own (``NOETL_TASK_FOLDERS``). A shell command begins in the first."""
     hidden_dirs: tuple[str, ...] = ()
     """Folders and files that code of playbooks never sees, also where a folder that it may read contains them."""
     task_disk_bytes: int = 4 * 1024**3

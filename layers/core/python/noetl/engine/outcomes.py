@@ -339,6 +339,8 @@ def detached_children(d: Decider, token: Token, outcome: Outcome) -> list[Start]
 
     Their ids come from the command whose outcome this is, so call it before that outcome is folded.
     """
+    if not outcome.meta.get("children"):
+        return []
     command = token.command or ids.command_id(token.run)
     parent = Parent(d.execution_id, command, token.turn, token.run, wait=False)
     return detached(parent, outcome, d.state.depth + 1, d.view.taken)

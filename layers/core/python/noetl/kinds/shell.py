@@ -5,8 +5,10 @@ Their input is passed as arguments and variables, never as text of the command.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -34,6 +36,14 @@ EXAMPLE: dict[str, Any] = {
 }
 
 MOST_TEXT = 64 * 1024
+_MISSING = re.compile(
+    r"""[ '"`](?:\.{1,2}/[^:'"]*['"]?: (?:not found|No such file)|(?![/.-])[\w.-]+(?:/[^:'"]*|\.\w+)['"]?: No such file)"""
+)
+"""What shells and their programs say of a file that is not there: it is in the folder that the command begins in, or nowhere."""
+_NO_FOLDER = (
+    "a shell command begins in an empty folder of its own, or in one that is named for it: "
+    "`noetl run FILE --task-folder DIR` (docs/kinds/shell.md)"
+)
 
 
 class Params(ProgramParams):
@@ -87,11 +97,31 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
     With bash it also ends when a part of a pipe fails.
 
-    Raises its TaskErrors, and ``shell_missing``.
+    It begins in the first folder that tasks were given, else in an empty one of its own. Raises its TaskErrors, ``shell_missing``, and
+    ``task_folder``.
     """
     program = shutil.which(params.interpreter, path=SEARCH_PATH)
     if program is None:
         raise TaskError(f"{params.interpreter} is not installed here", kind="not_found", code="shell_missing")
     strict = ["-eu"] if params.interpreter == "sh" else ["-eu", "-o", "pipefail"]
     words = [program, *strict, "-c", params.command, params.interpreter, *params.texts()]
-    return run_to_result("the command", words, params, context)
+    begins_in = next(iter(context.settings.task_folders), "")
+    if begins_in and not Path(begins_in).is_dir():
+        raise TaskError(
+            f"the folder {begins_in!r}, in which shell commands begin, is not there",
+            kind="storage_access",
+            code="task_folder",
+            hint="it is named by --task-folder, or NOETL_TASK_FOLDERS",
+        )
+    try:
+        return run_to_result("the command", words, params, context, begins_in=begins_in)
+    except TaskError as error:
+        if not begins_in and _misses_a_file(error):
+            error.hint = error.hint or _NO_FOLDER
+        raise
+
+
+def _misses_a_file(error: TaskError) -> bool:
+    """Return whether a command ended because it misses a file with a relative path."""
+    last = str((error.details or {}).get("stderr", "")).rstrip().rpartition("\n")[2]
+    return error.code.startswith("exit_") and bool(_MISSING.search(last))

@@ -48,6 +48,7 @@ from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.retention import prune_deps
 from noetl.runtime.settings import Settings
+from noetl.runtime.task_folders import refuse_open_programs
 from noetl.services.automations.triggers import TriggerDeps
 from noetl.services.callbacks.callback_keys import callback_key
 from noetl.services.credentials.credentials import CredentialDeps
@@ -238,8 +239,9 @@ def open_engine(
 ) -> Opened:
     """Wire engine and worker for one process.
 
-    ``data_dirs``: folders that duckdb and script may read. ``server``: as ``open_stores`` takes it.
+    ``data_dirs``: folders that duckdb and script may read, beside those that tasks are given. ``server``: as ``open_stores`` takes it.
     """
+    refuse_open_programs(settings.task_folders)
     kinds = registry or default_registry()
     stack = ExitStack()
     try:
@@ -275,7 +277,7 @@ def open_engine(
         output_max_bytes=settings.output_max_bytes,
         artifact_max_bytes=settings.artifact_max_bytes,
         workspace_dsn=stores.workspace,
-        data_dirs=tuple(data_dirs),
+        data_dirs=(*data_dirs, *settings.task_folders),
         work_dir=str(work),
         task_folders=settings.task_folders,
         hidden_dirs=settings.hidden_dirs,

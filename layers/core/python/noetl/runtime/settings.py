@@ -17,6 +17,7 @@ from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.results.references import INLINE_LIMIT
 from noetl.domain.sizes.table import ARTIFACT_BYTES, RESULT_BYTES
 from noetl.runtime.storage_settings import StorageSettings
+from noetl.runtime.task_folders import refuse_secrets, task_folders
 from noetl.services.messaging.backpressure import LIMIT
 from noetl.services.results.prune import RetentionDays
 
@@ -45,7 +46,7 @@ class Settings:
     output_max_bytes: int = RESULT_BYTES.value
     artifact_max_bytes: int = ARTIFACT_BYTES.value
     task_folders: tuple[str, ...] = ()
-    """Folders that code of playbooks may read and write."""
+    """Folders that code of playbooks may read and write; a shell command begins in the first."""
     task_disk_bytes: int = 4 * 1024**3
     task_processes: int = 512
     retention: RetentionDays = field(default_factory=RetentionDays)
@@ -85,7 +86,7 @@ class Settings:
             duckdb_memory_bytes=_number(env, "NOETL_DUCKDB_MEMORY_MB", 128, low=32) * 1024 * 1024,
             output_max_bytes=_number(env, "NOETL_OUTPUT_MAX_MB", 64, low=1) * 1024 * 1024,
             artifact_max_bytes=_number(env, "NOETL_ARTIFACT_MAX_MB", 16 * 1024, low=1) * 1024 * 1024,
-            task_folders=task_folders(env, home, credentials),
+            task_folders=task_folders(env),
             task_disk_bytes=_number(env, "NOETL_TASK_DISK_MB", 4096, low=1) * 1024 * 1024,
             task_processes=_number(env, "NOETL_TASK_PROCESSES", 512, low=16),
             retention=retention_days(env),
@@ -96,7 +97,9 @@ class Settings:
             public_url=public_url(env),
             wheels=env.get("NOETL_WHEELS", ""),
         )
-        return replace(made, **overrides)
+        made = replace(made, **overrides)
+        refuse_secrets(made.task_folders, made.hidden_dirs)
+        return made
 
     @property
     def hidden_dirs(self) -> tuple[str, ...]:
@@ -119,27 +122,6 @@ class Settings:
             raise _unusable(self.home, error.strerror or str(error)) from error
         if not os.access(self.home, os.W_OK | os.X_OK):
             raise _unusable(self.home, os.strerror(errno.EACCES))
-
-
-def task_folders(env: Mapping[str, str], *closed: str | Path | None) -> tuple[str, ...]:
-    """Read the folders of ``NOETL_TASK_FOLDERS``.
-
-    Raises InvalidInputError for one that contains a path of ``closed``, or lies in one.
-    """
-    found = tuple(part for part in env.get("NOETL_TASK_FOLDERS", "").split(os.pathsep) if part)
-    for folder in found:
-        path = Path(folder).expanduser()
-        real = path.resolve()
-        secret = [Path(place).expanduser().resolve() for place in closed if place]
-        if not path.is_absolute() or any(
-            place.is_relative_to(real) or real.is_relative_to(place) for place in secret
-        ):
-            raise InvalidInputError(
-                f"NOETL_TASK_FOLDERS: {folder[:200]!r} cannot be given to tasks",
-                code="setting_invalid",
-                hint="absolute folders, separated by colons, apart from the home folder and the file of credentials",
-            )
-    return tuple(str(Path(folder).expanduser()) for folder in found)
 
 
 def retention_days(env: Mapping[str, str]) -> RetentionDays:

@@ -76,7 +76,8 @@ def start(home: Path, kind: str, name: str | None, words: Sequence[str]) -> Proc
             hint=f"`noetl {kind} stop {chosen}` ends it; --name takes another name",
         )
     log = home / "logs" / f"{chosen if chosen.startswith(kind) else f'{kind}-{chosen}'}.log"
-    command = [sys.executable, "-m", "noetl.cli", *words, "--name", chosen]
+    # Without -P it would import modules from the folder that it begins in, where tasks may write.
+    command = [sys.executable, "-P", "-m", "noetl.cli", *words, "--name", chosen]
     return running.start(kind, chosen, command, log, {**os.environ, "NOETL_HOME": str(home), LOG: str(log)})
 
 

@@ -42,6 +42,7 @@ def show_plan(request: RunRequest, start: NewExecution, *, as_json: bool, at: Co
         "steps": [{"step": step.name, "kinds": _kinds(step), "next": _next(step)} for step in program.steps],
         "credentials": sorted({need.name for need in needs.credentials}),
         "playbooks": sorted({need.name for need in needs.playbooks}),
+        "task_folders": [] if at.remote else list(runtime_access.settings(at.home).task_folders),
     }
     if as_json:
         out_json(plan)
@@ -54,6 +55,8 @@ def show_plan(request: RunRequest, start: NewExecution, *, as_json: bool, at: Co
     for what in ("credentials", "playbooks"):
         if plan[what]:
             out(f"needs the {what}: {', '.join(plan[what])}")
+    if plan["task_folders"]:
+        out(f"tasks read and write: {', '.join(plan['task_folders'])}; shell commands begin in the first")
     return errors.DONE
 
 

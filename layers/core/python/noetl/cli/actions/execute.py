@@ -23,6 +23,7 @@ from noetl.cli.render.event_stream import Feed, JsonEvents, PlainLines, SilentWa
 from noetl.cli.render.failed_items import failed_lines
 from noetl.cli.render.output import duration, note, one_line, out, out_json, out_text, pretty
 from noetl.cli.render.summary import print_end
+from noetl.cli.task_folders import give_folders, words_of
 from noetl.domain.errors import InvalidInputError, NoetlError, NotFoundError
 from noetl.domain.state import TERMINAL
 from noetl.services.executions.bulk_control import ManyFilter
@@ -39,6 +40,7 @@ _NAMED = 20
 def run(request: RunRequest, *, as_json: bool, quiet: bool, timeout: float | None, at: CommandTarget) -> int:
     """Start a playbook and follow it to its end; with ``dry_run``, show what would start."""
     try:
+        give_folders(at.task_folders, at)
         start = request.start(read_payload(request.payload, request.sets))
         if request.dry_run:
             from noetl.cli.actions.dry_run import show_plan
@@ -208,7 +210,8 @@ def _print_end(
     if not as_json and at.remote:
         note(f"it continues there; follow it with: noetl events -f {execution_id}{at.option}")
     elif not as_json:
-        note(f"stopped before the end; continue with: noetl resume {execution_id}")
+        words = words_of(at.task_folders)
+        note(f"stopped before the end; continue with: noetl resume {execution_id}{words}")
     return errors.INTERRUPTED
 
 
@@ -290,11 +293,12 @@ def print_waiting(place: Place, view: ExecutionView, execution_id: int, at: Comm
 
 
 def resume(
-    names: Sequence[str], *, as_json: bool, quiet: bool, timeout: float | None, home: str | None
+    names: Sequence[str], *, as_json: bool, quiet: bool, timeout: float | None, at: CommandTarget
 ) -> int:
     """Continue the named executions that earlier processes left unfinished, or all of them."""
     log = TaskLog()
-    with open_running_here(home, log.add) as place:
+    give_folders(at.task_folders, at)
+    with open_running_here(at.home, log.add) as place:
         wanted = [resolve_id(place, name) for name in names]
         for execution_id in wanted:
             place.status(execution_id)
@@ -306,7 +310,6 @@ def resume(
             return errors.DONE
         if not (as_json or quiet):
             print_resumed(place, ids)
-        at = CommandTarget(home)
         return follow(place, ids, as_json=as_json, quiet=quiet, timeout=timeout, log=log, at=at)
 
 
@@ -383,6 +386,7 @@ def redrive(
     if args and not step:
         raise InvalidInputError("arguments are for a step", code="invalid_set", hint="name it with --from")
     log = TaskLog()
+    give_folders(at.task_folders, at)
     with open_running(at, on_log=log.add) as place:
         execution_id = resolve_id(place, name)
         if dry_run:

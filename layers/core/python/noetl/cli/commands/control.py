@@ -32,6 +32,7 @@ from noetl.cli.options import (
     Set,
     Strict,
     Target,
+    TaskFolders,
     Yes,
     end,
     selection,
@@ -210,6 +211,7 @@ def redrive(
     yes: Yes = False,
     as_json: Json = False,
     quiet: Quiet = False,
+    folders: TaskFolders = None,
     remote: Remote = False,
     context: Context = None,
     home: Home = None,
@@ -228,10 +230,10 @@ def redrive(
     """
     from noetl.cli.actions import execute
 
-    at = where(home, remote, context)
+    at = where(home, remote, context, folders)
     some = selection(filters, before, limit, dry_run, yes)
-    if (sets or output is not None) and (some.filters or some.before):
-        given = "--set" if sets else "--output"
+    if (sets or output is not None or folders) and (some.filters or some.before):
+        given = "--set" if sets else "--task-folder" if output is None else "--output"
         raise typer.BadParameter("it is for one execution", param_hint=given)
     _many("redrive", execution, some, reason=reason, step=step, version=version, as_json=as_json, at=at)
     end(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from noetl.kinds.support.open_parts import open_parts
+from noetl.kinds.support.open_parts import is_inside, open_parts
 
 Place = tuple[str, str, str]
 """(where it is, where the task sees it, ``folder``, ``file`` or ``link``): two names for one thing where links are on the way."""
@@ -82,12 +82,22 @@ def import_path(places: Places) -> list[str]:
 def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
     """List what a task may read, folders before their contents.
 
-    ``own`` is readable even where it is hidden.
+    ``own`` is readable even where it is hidden. What lies in an operator's folder needs no place of its own, unless programs are there.
     """
     fixed = _fixed(places.hidden, tuple(library_path()))
     libraries = (places.libraries,) if places.libraries else ()
-    more = [*_shown(places.read, places.hidden), *_pairs(libraries), *_pairs(own)]
+    given = [target for _, target in _pairs(places.write)]
+    more = [
+        pair
+        for pair in (*_shown(places.read, places.hidden), *_pairs(libraries), *_pairs(own))
+        if not any(is_inside(pair[1], folder) for folder in given)
+    ]
     return tuple(_without_nested(fixed, more)) if more else tuple(fixed.values())
+
+
+def program_places() -> tuple[Pair, ...]:
+    """Return where the programs and libraries of all tasks are, under every name."""
+    return tuple((source, target) for source, target, _ in _fixed((), tuple(library_path())).values())
 
 
 def writable(places: Places) -> tuple[Place, ...]:

@@ -37,13 +37,14 @@ class Program:
 
     ``command``: the absolute path of the program first. ``env`` comes over the scrubbed environment.
 
-    ``own``: files or folders that this one may read and others may not.
+    ``own``: files or folders that this one may read and others may not. ``begins_in``: the folder that it begins in; empty: its own.
     """
 
     command: Sequence[str]
     stdin: bytes
     env: Mapping[str, str]
     own: Sequence[str] = ()
+    begins_in: str = ""
 
 
 def run_program(program: Program, limits: TaskLimits, places: Places, watch: Watch) -> Finished:
@@ -56,7 +57,8 @@ def run_program(program: Program, limits: TaskLimits, places: Places, watch: Wat
     try:
         pipes += open_pipes(3)
         (stdin, given), (stdout, written), (stderr, errors) = pipes
-        task = Task(limits, places, program.own, program.env, {"command": list(program.command)})
+        order = {"command": list(program.command), "begins_in": program.begins_in}
+        task = Task(limits, places, program.own, program.env, order)
         confined = start_confined("launch", task, (stdin, written, errors))
     except BaseException as error:
         close_pipes(pipes)

@@ -55,20 +55,26 @@ class ProgramParams(KindParams):
 
 
 def run_to_result(
-    name: str, command: list[str], params: ProgramParams, context: TaskContext, own: tuple[str, ...] = ()
+    name: str,
+    command: list[str],
+    params: ProgramParams,
+    context: TaskContext,
+    own: tuple[str, ...] = (),
+    begins_in: str = "",
 ) -> TaskResult:
     """Run a program to its end: ``{exit_code, stdout, stderr, data}``.
 
     ``data`` is the last line of stdout when that is JSON, else None. The task's input, when it has one, is the program's standard input
-    as one JSON document. ``name``: the program in messages. ``own``: files that it may read wherever they are. Raises TaskError:
-    ``exit_<n>`` or ``signal_<NAME>`` (``details``: exit code, ends of stdout and stderr), ``timeout``, ``cancelled``, ``output_limit``,
-    ``disk_limit``, ``out_of_memory``.
+    as one JSON document. ``name``: the program in messages. ``own``: files that it may read wherever they are. ``begins_in``: as that of
+    ``Program``. Raises TaskError: ``exit_<n>`` or ``signal_<NAME>`` (``details``: exit code, ends of stdout and stderr), ``timeout``,
+    ``cancelled``, ``output_limit``, ``disk_limit``, ``out_of_memory``.
     """
     program = Program(
         command,
         codec.encode(dict(context.input)) if context.input else b"",
         {name: as_text(value) for name, value in params.env.items()},
         own,
+        begins_in,
     )
     settings = context.settings
     finished = run_program(program, limits_of(settings), places_of(settings), Watch.start(context))

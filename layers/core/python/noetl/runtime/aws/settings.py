@@ -15,8 +15,9 @@ import msgspec
 from noetl.domain import codec
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.results.references import INLINE_LIMIT
-from noetl.runtime.settings import retention_days, task_folders
+from noetl.runtime.settings import retention_days
 from noetl.runtime.storage_settings import StorageSettings
+from noetl.runtime.task_folders import refuse_open_programs, refuse_secrets, task_folders
 from noetl.services.messaging.back_off import LONGEST_SECONDS, USUAL, BackOff
 from noetl.services.messaging.backpressure import LIMIT
 from noetl.services.messaging.large_messages import MESSAGE_LIMIT
@@ -160,7 +161,7 @@ class CloudSettings:
             http_allow=_split(env, "NOETL_HTTP_ALLOW"),
             workspace=env.get("NOETL_WORKSPACE", ""),
             data_dirs=tuple(filter(None, env.get("NOETL_DATA_DIRS", "").split(os.pathsep))),
-            task_folders=task_folders(env),
+            task_folders=_task_folders(env, name),
             deployment=_texts(env, "NOETL_DEPLOYMENT"),
             containers=_texts(env, "NOETL_CONTAINERS"),
             retention=retention_days(env),
@@ -168,6 +169,21 @@ class CloudSettings:
             backlog_limit=_number(env, "NOETL_BACKLOG_LIMIT", LIMIT),
             back_off=_back_off(env, "NOETL_BACK_OFF"),
         )
+
+
+def _task_folders(env: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Read the folders of tasks, which are for the environment ``local``.
+
+    In others no folder of a function lasts.
+    """
+    found = task_folders(env)
+    if found and name != "local":
+        raise _invalid(
+            "NOETL_TASK_FOLDERS", os.pathsep.join(found), "not set (it is for the environment local)"
+        )
+    refuse_secrets(found, ())
+    refuse_open_programs(found)
+    return found
 
 
 def _back_off(env: Mapping[str, str], name: str) -> BackOff:

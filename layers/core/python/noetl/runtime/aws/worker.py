@@ -153,7 +153,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
             python_memory_bytes=_code_memory(slots["python"]),
             duckdb_memory_bytes=_code_memory(slots["cpu"]) // 2,
             workspace_credential=settings.workspace,
-            data_dirs=settings.data_dirs,
+            data_dirs=(*settings.data_dirs, *settings.task_folders),
             work_dir=WORK_FOLDER,
             task_folders=settings.task_folders,
             own_buckets=(settings.results_bucket,),

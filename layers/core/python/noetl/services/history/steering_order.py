@@ -38,13 +38,11 @@ def _not_paused(execution_id: int, how: str) -> ConflictError:
     return ConflictError(f"execution {execution_id} is {how}", code="execution_not_paused")
 
 
-def in_order(event: MainEvent, others: Sequence[MainEvent], store: ExecutionStore) -> list[MainEvent]:
+def in_order(event: Pause | Resume, others: Sequence[MainEvent], store: ExecutionStore) -> list[MainEvent]:
     """Return ``event`` after the waiting pauses and resumes that it follows.
 
     Those wait in the outbox. The ones among ``others`` are left out.
     """
-    if not isinstance(event, (Pause, Resume)):
-        return [event]
     present = {one.event_id for one in others}
     missing = [one for one in event.after if one not in present]
     earlier: dict[str, MainEvent] = {}

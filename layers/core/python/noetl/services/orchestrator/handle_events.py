@@ -94,9 +94,12 @@ def handle_events(
             items.append(event)
         elif not isinstance(event, (Held, WorkAdvanced)):
             found = work.setdefault(event.execution_id, Work(event.execution_id))
-            found.events += in_order(event, found.events, deps.store)
-            # A remembered snapshot does not show a pause or resume that was delivered before and did not fit then.
-            found.trust = found.trust and not isinstance(event, (Pause, Resume))
+            if isinstance(event, (Pause, Resume)):
+                found.events += in_order(event, found.events, deps.store)
+                # A remembered snapshot does not show a pause or resume that was delivered before and did not fit then.
+                found.trust = False
+            else:
+                found.events.append(event)
     for execution_id, error in refused.items():
         work[execution_id].refused = error
     if polls:

@@ -67,7 +67,7 @@ def _why(event: Start, store: ExecutionStore) -> str:
 def refuse_start(event: Start, deps: EngineDeps, handled: BatchEffects) -> None:
     """Report a Start whose execution id is taken or removed: its execution never begins.
 
-    The report is durable.     A client's start is in ``handled.taken``, so that the client's door asks again. The store keeps the ids of
+    The report is durable. A client's start is in ``handled.taken``, so that the client's door asks again. The store keeps the ids of
     children apart when their parent commits; should one get here, its parent hears that the child failed instead of waiting for ever.
     """
     deps.log(_why(event, deps.store))

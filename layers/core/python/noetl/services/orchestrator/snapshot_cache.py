@@ -73,9 +73,8 @@ def after_commit(
 
     ``slots`` and ``fences``: as they were decided over; ``given``: its commands that
     the commit gave out. Runs registered for undoing are not kept: there may be many, and they are wanted only when it fails."""
-    open_commands = {
-        name: fence for name, fence in fences.items() if name not in {done for done, _, _ in change.close}
-    }
+    closed = {done for done, _, _ in change.close}
+    open_commands = {name: fence for name, fence in fences.items() if name not in closed}
     for command in given:
         if command.loop is None:
             open_commands[command.command_id] = Fence(command.attempt, command.turn)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -47,9 +47,10 @@ class AmbiguousCommits:
         self._lock = threading.Lock()
 
     @contextmanager
-    def about(self, doubts: Sequence[AmbiguousCommit]) -> Iterator[None]:
+    def about(self, doubts: Callable[[], Sequence[AmbiguousCommit]]) -> Iterator[None]:
         """Around a write.
 
+        ``doubts``: what it may leave in doubt, which is only asked for when something is.
         The same commit succeeding later proves that the lost one was not carried out.
         """
         began = time.monotonic()
@@ -57,13 +58,13 @@ class AmbiguousCommits:
             yield
         except InfrastructureError as error:
             if error.code in (UNKNOWN, SILENT):
-                self._add(doubts, began)
+                self._add(doubts(), began)
             raise
         if self._doubts:
-            self.settle([doubt for doubt in doubts if doubt.expected >= 0])
+            self.settle([doubt for doubt in doubts() if doubt.expected >= 0])
 
     @contextmanager
-    def reading(self, doubts: Sequence[AmbiguousCommit]) -> Iterator[None]:
+    def reading(self, doubts: Callable[[], Sequence[AmbiguousCommit]]) -> Iterator[None]:
         """Guard the reading of an answer: what was committed is doubtful when that fails.
 
         Raises InfrastructureError (code ``outcome_unknown``).
@@ -72,7 +73,7 @@ class AmbiguousCommits:
         try:
             yield
         except Exception as error:
-            self._add(doubts, began)
+            self._add(doubts(), began)
             raise InfrastructureError(
                 f"the database's answer to a commit cannot be read: {error!r}",
                 code=UNKNOWN,

@@ -92,7 +92,7 @@ class PostgresExecutionStore(PostgresFigures):
             return Committed()
         writing = Writing(one_change_each(changes), owner)
         parameters = writing.parameters()
-        doubtful = ambiguous_commits.of_changes(changes, owner)
+        doubtful = partial(ambiguous_commits.of_changes, changes, owner)
         with self._doubts.about(doubtful):
             answers = self.database.run("commit_limited" if writing.rare else "commit_changes", parameters)
         unread = RowReader()
@@ -111,7 +111,7 @@ class PostgresExecutionStore(PostgresFigures):
             return [], Committed()
         counting = Counting(batches, owner, self._loops)
         parameters = counting.parameters()
-        doubtful = ambiguous_commits.of_batches(batches, owner)
+        doubtful = partial(ambiguous_commits.of_batches, batches, owner)
         with self._doubts.about(doubtful):
             answers = self.database.run(
                 "commit_items_limited" if counting.rare else "commit_items", parameters
@@ -145,7 +145,7 @@ class PostgresExecutionStore(PostgresFigures):
         rows: list[Row] = []
         for _ in range(2 if key else 1):
             try:
-                with self._doubts.about(ambiguous_commits.of_start(start, created, owner)):
+                with self._doubts.about(partial(ambiguous_commits.of_start, start, created, owner)):
                     rows = self.database.run("create_execution", values)
             except VersionConflictError:
                 break  # another transaction took this id just now, or the Start of a sub-execution waits under it
@@ -173,7 +173,7 @@ class PostgresExecutionStore(PostgresFigures):
             "variables": records(variable_rows(event.execution_id, variables)),
             "held": query_params.held(event),
         }
-        with self._doubts.about(ambiguous_commits.of_events([event], owner)):
+        with self._doubts.about(partial(ambiguous_commits.of_events, [event], owner)):
             rows = self.database.run("post_event", values)
         if not rows:
             return Posted(None, 0, False)
@@ -182,7 +182,7 @@ class PostgresExecutionStore(PostgresFigures):
 
     def post_all(self, events: Sequence[Event], owner: str | None = None) -> Mapping[int, Posted]:
         found: dict[int, Posted] = {}
-        with self._doubts.about(ambiguous_commits.of_events(events, owner)):
+        with self._doubts.about(partial(ambiguous_commits.of_events, events, owner)):
             rows = self.database.run("post_events", query_params.posting(events, owner))
         for execution, status, version, posted in rows:
             known = cast(Status, (status or b"").decode())

@@ -177,13 +177,16 @@ def _rules_of_files(wanted: Confinement) -> int:
     from .landlock import make_ruleset
     from .namespaces import DEVICES, SCRATCH
 
-    own = [wanted.folder, *DEVICES, *(target for _, target, _ in wanted.write)]
+    shared = [target for _, target, _ in wanted.write]
+    own = [wanted.folder, *DEVICES]
     if wanted.namespaces:
-        # Its root holds nothing but what it may read, and a /proc of its own.
-        return make_ruleset(wanted.landlock, ["/"], [*own, *SCRATCH])
+        # Its root holds nothing but what it may read, and a /proc of its own. A right in a folder holds in all that is mounted in it.
+        around = [place for place in SCRATCH if any(target.startswith(f"{place}/") for target in shared)]
+        own += [place for place in SCRATCH if place not in around]
+        return make_ruleset(wanted.landlock, ["/"], own, [*shared, *around])
     given = [target for _, target, kind in wanted.read if kind != "link"]
     return make_ruleset(
-        wanted.landlock, [*given, *(f"/proc/{name}" for name in (os.getpid(), *PROCESS_FILES))], own
+        wanted.landlock, [*given, *(f"/proc/{name}" for name in (os.getpid(), *PROCESS_FILES))], own, shared
     )
 
 

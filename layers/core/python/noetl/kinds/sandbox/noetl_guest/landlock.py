@@ -18,9 +18,15 @@ VERSION_FLAG = 1
 RULE_PATH_BENEATH = 1
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+MAKE_DEVICE, MAKE_BLOCK, MAKE_SOCKET, MAKE_PIPE, MAKE_LINK = 1 << 6, 1 << 11, 1 << 9, 1 << 10, 1 << 12
 TRUNCATE, IOCTL_DEV = 1 << 14, 1 << 15
 READ = EXECUTE | READ_FILE | READ_DIR
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
+MAKE_OTHERS = MAKE_DEVICE | MAKE_BLOCK | MAKE_SOCKET | MAKE_PIPE | MAKE_LINK
+"""What is neither a file nor a folder.
+
+A process outside that reads a folder which tasks share could be led astray by a link, or wait for a pipe.
+"""
 SCOPE_ABSTRACT_SOCKETS, SCOPE_SIGNALS = 1 << 0, 1 << 1
 RIGHTS_OF_ABI = ((5, 16), (3, 15), (2, 14), (1, 13))
 """From which ABI on how many rights are known."""
@@ -44,8 +50,10 @@ def abi_version() -> int:
         return 0
 
 
-def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str]) -> int:
-    """Make a ruleset that permits files below ``read`` and ``write``; return its descriptor.
+def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str], shared: Iterable[str] = ()) -> int:
+    """Make a ruleset that permits files below the given paths; return its descriptor.
+
+    In ``shared`` only files and folders are made: no links, pipes, sockets and devices.
 
     A path that does not exist is skipped. From ABI 6 on, a process that enters the ruleset can also signal only processes that it starts,
     and reach only its own abstract sockets. Raises OSError.
@@ -56,7 +64,7 @@ def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str]) -> int:
     # An older kernel refuses a structure that is longer than its own, unless what it does not know is 0.
     ruleset = syscall(CREATE_RULESET, ctypes.addressof(attributes), ctypes.sizeof(attributes), 0)
     try:
-        for paths, rights in ((read, READ), (write, handled)):
+        for paths, rights in ((read, READ), (write, handled), (shared, handled & ~MAKE_OTHERS)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
     except BaseException:

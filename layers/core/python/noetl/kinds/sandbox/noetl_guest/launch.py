@@ -26,6 +26,13 @@ def main() -> None:
 def run(order: Any, own: list[int]) -> None:
     """Become the program ``order`` names, in a process that is confined. ``own``: none."""
     command: list[str] = order["command"]
+    folder = order.get("begins_in")
+    try:
+        if folder:
+            os.chdir(folder)
+    except OSError as error:
+        sys.stderr.write(f"a task cannot begin in {folder}: {error.strerror}\n")
+        sys.exit(CANNOT_START)
     try:
         os.execv(command[0], command)
     except OSError as error:

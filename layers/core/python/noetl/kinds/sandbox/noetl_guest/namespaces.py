@@ -133,7 +133,7 @@ def enter_own_root(read: Places, write: Places, folder: str, processes: int) -> 
     for place in SCRATCH:
         _make_folders(place, made)
     _mount_scratch()
-    _give_all((*read, (folder, folder, "folder"), *_as_folders(write)), made)
+    _give_all((*read, (folder, folder, "folder"), *_as_folders(write), *_covered(read, write)), made)
     _give_devices(made)
     _mount_proc()
     os.rmdir(OLD)
@@ -164,7 +164,7 @@ class Ground:
         made = {"/"}
         for place in (*SCRATCH, *self.temporary):
             _make_folders(place, made)
-        _give_all([place for place in (*self.read, *self.write) if not self._apart(place)], made)
+        _give_all([place for place in self._places() if not self._apart(place)], made)
         _give_devices(made)
         _mount(None, "/", None, PRIVATE | RECURSIVE)
         # All tasks have this one folder: nothing is made in it any more.
@@ -180,7 +180,7 @@ class Ground:
         made = {"/", *SCRATCH, *self.temporary}
         for place in self.temporary:
             _mount("tmpfs", place, "tmpfs", NO_SUID | NO_DEVICES, "size=1m,mode=755")
-        apart = [place for place in (*self.read, *self.write) if self._apart(place)]
+        apart = [place for place in self._places() if self._apart(place)]
         _give_all((*apart, (folder, folder, "folder")), made)
         # Its new /proc will not be writable.
         with _about_processes(f"{OLD}/proc") as about:
@@ -190,6 +190,9 @@ class Ground:
             _close_root((*SCRATCH, folder, *(target for _, target, _ in self.write)), processes)
             _leave_user(0, about)
             _bound_counts(about)
+
+    def _places(self) -> Places:
+        return (*self.read, *self.write, *_covered(self.read, self.write))
 
     def _apart(self, place: Sequence[str]) -> bool:
         """Report whether a place is where each task has a folder to itself."""
@@ -299,6 +302,17 @@ def _mount_scratch() -> None:
 def _give_all(places: Places, made: set[str]) -> None:
     for source, target, kind in places:
         _give(source, target, kind, made)
+
+
+def _covered(read: Places, write: Places) -> Places:
+    """Return the programs and libraries that lie in a writable folder.
+
+    They are mounted over it, so that they stay as they are.
+    """
+    above = [f"{target}/" for _, target, _ in write]
+    return [
+        place for place in read if place[2] != "link" and any(place[1].startswith(folder) for folder in above)
+    ]
 
 
 def _as_folders(places: Places) -> Places:

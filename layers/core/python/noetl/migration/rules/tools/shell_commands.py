@@ -57,6 +57,9 @@ _ACTIVE = re.compile(r"""[$`"'\\{]""")
 """What a shell reads in a text in quotes; and templates."""
 
 
+_RELATIVE = re.compile(r"""(?:^|[\s"'`=(;&|<>])(\.\.?/[^\s"'`;&|()<>]+)""")
+
+
 def apply(page: Page) -> None:
     """Write one script; values reach it as variables, so that no value is run as code."""
     for tool in page.tools():
@@ -100,6 +103,13 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
             "values are variables of the script now: each is one word, regardless of its content",
             safe=named.quoted,
         )
+    if relative := _relative_path(lines):
+        page.note(
+            entry,
+            f"{relative} is a path from the folder that the script begins in, which is an empty one of its own here: "
+            "`noetl run FILE --task-folder .` lets it begin in yours",
+            safe=True,
+        )
     named_today, entry.key, entry.raw_key = entry.key == "command", "command", "command"
     known = {str(one.key) for one in variables.entries}
     script = "\n".join(lines)
@@ -115,7 +125,7 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         entry.value = Text("\n".join([_end_of(lines), *first, *rows]) + "\n", style="|")
     elif len(made) > len(lines):
         entry.value = Text("\n".join(made).rstrip("\n") + "\n", style="|")
-    elif made != lines:
+    elif made != [plain(entry.value)]:
         entry.value = Text(made[0], style="|" if "\n" in made[0] else "'")
     if bash:
         tool.entries.insert(
@@ -133,6 +143,12 @@ def _end_of(lines: list[str]) -> str:
     if len(lines) > 1 or not _SEVERAL.search(lines[0].strip()) or _STOPS.search(lines[0]):
         return "set -e"
     return "set +e"
+
+
+def _relative_path(lines: list[str]) -> str:
+    """Return the first path that begins with ``./`` or ``../``; empty: there is none."""
+    rows = (row for line in lines for row in line.splitlines() if not row.lstrip().startswith("#"))
+    return next((found[1][:60] for row in rows if (found := _RELATIVE.search(row))), "")
 
 
 def _asks_for_unset(lines: list[str], known: set[str]) -> bool:

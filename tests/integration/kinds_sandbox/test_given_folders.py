@@ -1,0 +1,222 @@
+"""Folders that the one who runs gives to tasks: what works in them, and that nothing leads out of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.integration.kinds_sandbox.test_confinement import combined, ground, layers_for  # noqa: F401
+from tests.waiting import PATIENCE
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="nothing confines code there")
+SHAPES = ["all", "a root of its own", "landlock", "namespaces"]
+every_shape = combined(
+    ["root-all", "root-a root of its own", "ordinary-all", "ordinary-landlock"], shape=SHAPES
+)
+
+
+def shell(command: str, **env: str) -> dict:
+    return {"kind": "shell", "params": {"command": command, "env": env}}
+
+
+def outcome(found: dict) -> str:
+    assert "error" not in found, found
+    return found["result"]["stdout"]
+
+
+@every_shape
+def test_a_file_of_one_step_is_there_in_the_next(ground, shape):  # noqa: F811
+    """By relative paths in a shell, by absolute ones in Python; programs in the folder run."""
+    (ground.shared / "seen.txt").write_text("seen\n")
+    tool = ground.shared / "bin" / "tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\necho tool $1\n")
+    tool.chmod(0o755)
+    python = f"""
+import os
+text = open({str(ground.shared / "left.txt")!r}).read()
+open({str(ground.shared / "of python")!r}, 'w').write('from python')
+result = [text, os.getcwd() == os.environ['HOME'], os.listdir('.')]
+"""
+    found = ground.run(
+        [
+            shell(
+                "cat ./seen.txt; pwd; ./bin/tool 1; mkdir -p out; echo left > left.txt; mv left.txt out; mv out/left.txt ."
+            ),
+            {"kind": "python", "params": {"code": python}},
+            shell("cat 'of python'; ls -A \"$HOME\" | wc -l; rmdir out"),
+        ],
+        layers_for(shape, ground.user),
+    )
+    assert outcome(found[0]) == f"seen\n{ground.shared}\ntool 1\n"
+    assert found[1]["result"] == ["left\n", True, []]
+    assert outcome(found[2]) == "from python0\n"
+    assert (ground.shared / "left.txt").read_text() == "left\n"
+
+
+@every_shape
+def test_nothing_leads_out_of_a_folder(ground, shape):  # noqa: F811
+    """Links that are there already, ``..``, names of other places, and what is beside the folder."""
+    outside = ground.root / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    (ground.playbooks / "play.txt").write_text("play")
+    for name, leads_to in (("file", outside / "secret"), ("folder", outside), ("up", Path("../outside"))):
+        (ground.shared / name).symlink_to(leads_to)
+    inside = ground.shared / "inside"
+    inside.symlink_to("kept")
+    (ground.shared / "kept").write_text("kept\n")
+    tries = (
+        "cat file", "cat folder/secret", "cat up/secret", "cat ../outside/secret", f"cat {outside}/secret", "ls ..", "ls folder/",
+        "echo x > file", "echo x > folder/new", "echo x > ../new", "mkdir ../outside/new", "mv kept ../outside/", "ln kept ../outside/",
+        "ln file hard && cat hard", "cat /proc/self/root/$PWD/../outside/secret", "cat /proc/1/root/$PWD/../outside/secret",
+        f"echo x > {ground.playbooks}/play.txt", "cd .. && cat outside/secret", "mv file moved && cat moved",
+    )  # fmt: skip
+    text = "\n".join(f"( {one} ) >/dev/null 2>&1 && echo {number}" for number, one in enumerate(tries))
+    found = ground.run([shell(f"{text}\ncat inside\n")], layers_for(shape, ground.user))
+    went = outcome(found[0]).splitlines()
+    assert went.pop() == "kept"
+    own = {"ls ..", "echo x > ../new"}
+    assert {tries[int(one)] for one in went} <= own, (
+        "a root of its own has the folders above, without what is in them"
+    )
+    assert (outside / "secret").read_text() == "secret" and [one.name for one in outside.iterdir()] == [
+        "secret"
+    ]
+    assert (ground.playbooks / "play.txt").read_text() == "play"
+    assert not (ground.root / "new").exists()
+
+
+LED_ASTRAY = """
+import os, socket
+found = []
+place = FOLDER
+def attempt(name, make):
+    try:
+        make(f'{place}/{name}')
+        found.append(name)
+    except OSError:
+        pass
+attempt('link', lambda path: os.symlink('/etc/passwd', path))
+attempt('pipe', os.mkfifo)
+attempt('socket', lambda path: socket.socket(socket.AF_UNIX).bind(path))
+for kind, make in (('link', lambda path: os.symlink('x', path)), ('pipe', os.mkfifo)):
+    own = f"{os.environ['HOME']}/{kind}"
+    make(own)
+    attempt(f'moved {kind}', lambda path: os.rename(own, path))
+    attempt(f'second {kind}', lambda path: os.link(own, path, follow_symlinks=False))
+open(f'{place}/file', 'w').close()
+os.makedirs(f'{place}/folder/in')
+result = found
+"""
+
+
+@combined(["root-all", "ordinary-all", "ordinary-landlock"], shape=["all", "a root of its own", "landlock"])
+def test_only_files_and_folders_are_made_there(ground, shape):  # noqa: F811
+    """A kind in the worker that looks where a path leads, and then opens it, finds the same place."""
+    code = LED_ASTRAY.replace("FOLDER", repr(str(ground.shared)))
+    (found,) = ground.run([{"kind": "python", "params": {"code": code}}], layers_for(shape, ground.user))
+    assert found.get("result") == [], found
+
+
+@combined(["root-all", "ordinary-all"], shape=["all", "a root of its own", "namespaces"])
+def test_programs_that_run_tasks_stay_as_they_are(ground, shape):  # noqa: F811
+    """Also where a folder that is given holds them: a checkout with its environment."""
+    installed = ground.root / "library" / "installed.py"
+    found = ground.run(
+        [
+            shell(
+                "cd library; cat installed.py; echo changed > installed.py || rm installed.py || mv ../library ../other || echo kept"
+            ),
+            shell("echo new > new.txt; ls"),
+        ],
+        layers_for(shape, ground.user),
+        task_folders=[str(ground.root)],
+    )
+    assert outcome(found[0]).splitlines() == ["installed = True", "kept"]
+    assert "new.txt" in outcome(found[1])
+    assert installed.read_text() == "installed = True\n"
+
+
+def test_a_command_says_what_it_misses(ground):  # noqa: F811
+    gone = ground.root / "gone"
+    calls = [shell("true"), {"kind": "python", "params": {"code": "result = 1"}}]
+    missing, python = ground.run(calls, None, task_folders=[str(gone)])
+    assert missing["code"] == "task_folder" and str(gone) in missing["error"]
+    assert python["result"] == 1
+
+
+PLAYBOOK = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: given }
+workflow:
+  - step: leave
+    tool:
+      kind: shell
+      command: |
+        cat ./names.csv
+        ./bin/tool > left.txt
+    next: { arcs: [{ step: look }] }
+  - step: look
+    tool:
+      kind: python
+      process: playbook
+      args: { folder: "{{ workload.folder }}" }
+      code: |
+        import os
+        with open(f"{folder}/left.txt", "a") as file:
+            file.write("and python\\n")
+        outside = os.path.exists(f"{folder}/../outside.txt")
+        result = {"outside": outside, "own": os.getcwd() != folder, "here": sorted(os.listdir(folder))}
+    next: { arcs: [{ step: count }] }
+  - step: count
+    tool:
+      kind: duckdb
+      query: "SELECT count(*) AS n FROM read_csv('names.csv')"
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool:
+      kind: shell
+      command: |
+        cat left.txt >&2
+        printf '{"rows": %s, "look": %s}' "$ROWS" "$LOOK"
+      env: { ROWS: "{{ count.rows[0].n }}", LOOK: "{{ look }}" }
+"""
+
+
+@pytest.mark.postgres
+def test_a_person_gives_the_folder_the_command_runs_in(tmp_path):
+    """By the door: steps leave files for each other, kinds in the worker read them, and nothing else of the machine is open."""
+    project, home, playbook = tmp_path / "project", tmp_path / "home", tmp_path / "books" / "given.yaml"
+    for folder in (project / "bin", playbook.parent):
+        folder.mkdir(parents=True)
+    playbook.write_text(PLAYBOOK)
+    (project / "names.csv").write_text("name\nada\ngrace\n")
+    (tmp_path / "outside.txt").write_text("outside")
+    (project / "bin" / "tool").write_text("#!/bin/sh\necho by a tool\n")
+    (project / "bin" / "tool").chmod(0o755)
+
+    def noetl(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-m", "noetl.cli", *words, "--home", str(home), "--json"]
+        return subprocess.run(
+            command, cwd=project, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+
+    run = ("run", str(playbook), "--set", f"folder={project}")
+    without = noetl(*run)
+    assert without.returncode == 1, without.stderr
+    assert "--task-folder" in json.dumps(json.loads(without.stdout.splitlines()[-1])["error"])
+    for place in (home, tmp_path):
+        there = noetl(*run, "--task-folder", str(place))
+        assert there.returncode == 2 and "cannot be given to tasks" in there.stdout, there
+    done = noetl(*run, "--task-folder", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])["result"]
+    here = ["bin", "left.txt", "names.csv"]
+    assert result["data"] == {"rows": 2, "look": {"outside": False, "own": True, "here": here}}
+    assert result["stderr"] == (project / "left.txt").read_text() == "by a tool\nand python\n"
