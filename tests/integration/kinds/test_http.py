@@ -224,6 +224,19 @@ def test_not_following_gives_the_redirect(web, context):
     assert (result["status_code"], result["headers"]["location"]) == (301, "/2")
 
 
+def test_an_accepted_status_is_a_result(web, context):
+    web.answers["/"] = (404, {"Content-Type": "application/json"}, b'{"why": "no such jar"}')
+    for accepted in ("any", [404, 409]):
+        found = call(context, url=web.base, accept_status=accepted)
+        assert (found.result["status_code"], found.result["data"]) == (404, {"why": "no such jar"})
+        assert found.meta["http"]["status"] == 404
+    assert failure(context, url=web.base, accept_status=[409]).code == "http_404"
+    web.answers["/"] = (404, {"Content-Type": "text/plain"}, b"a" * 1_000_000)
+    assert len(call(context, url=web.base, accept_status="any").result["data"]) == 1_000_000
+    with pytest.raises(TaskError, match="accept_status"):
+        call(context, url=web.base, accept_status="any", paginate={"by": "page"})
+
+
 def test_endless_redirects(web, context):
     web.answers["/"] = (302, {"Location": "/"}, b"")
     assert failure(context, url=web.base).code == "too_many_redirects"

@@ -409,3 +409,14 @@ def test_quotes_doubled_by_hand_belong_to_meaning_5(kinds):
     assert [(one.code, one.line, one.column) for one in refused.value.diagnostics] == [
         ("sql-escaped-by-hand", 9, 33)
     ]
+
+
+def test_an_entry_of_ctx_that_only_the_workload_has_belongs_to_meaning_11(kinds):
+    text = (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a }\nworkload: { jars: 3 }\nworkflow:\n"
+        "  - { step: start, tool: { kind: python, code: \"def main(ctx): return ctx.get('jars')\" } }\n"
+    )
+    assert compile_playbook(text, kinds=kinds, semantics=10).program.semantics == 10
+    with pytest.raises(InvalidPlaybookError) as refused:
+        compile_playbook(text, kinds=kinds)
+    assert [(one.code, one.line) for one in refused.value.diagnostics] == [("ctx-in-code", 6)]

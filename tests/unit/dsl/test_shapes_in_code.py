@@ -6,8 +6,10 @@ import pytest
 
 from noetl.dsl.shapes_in_code import (
     data_of_sql,
+    entries_of_scope,
     free_names,
     renamed,
+    renamed_parameter,
     rows_of_a_command,
     rows_of_sql,
     status_words,
@@ -207,3 +209,38 @@ def test_a_name_is_free_where_code_does_not_bind_it() -> None:
 )
 def test_status_code_and_data_are_those_of_a_whole_answer(code: str, found: list[str]) -> None:
     assert [one.source for one in whole_answers(code, GIVEN, NAMED, {"each"})] == found
+
+
+@pytest.mark.parametrize(
+    ("code", "new"),
+    [
+        ("def main(ctx): return ctx.get('jars')", "def main(context): return context.get('jars')"),
+        (
+            "def main(é, ctx=None, *, n=1):\n  x = (ctx or {}).get('jars')",
+            "def main(é, context=None, *, n=1):\n  x = (context or {}).get('jars')",
+        ),
+        (
+            "def main(é, ctx=None):\n  return f\"{ctx['jars']} ctx\"",
+            "def main(é, context=None):\n  return f\"{context['jars']} ctx\"",
+        ),
+        ("def main(ctx, context): return ctx['jars']", "def main(ctx, context): return ctx['jars']"),
+        ("def main(ctx): return [ctx, ctx['jars']]", "def main(ctx): return [ctx, ctx['jars']]"),
+        ("found = context.get('ctx', {})\nfound['jars']", "found = context.get('ctx', {})\nfound['jars']"),
+    ],
+)
+def test_what_only_the_workload_has_is_found_where_ctx_is_read(code: str, new: str) -> None:
+    assert len(entries_of_scope(code, "ctx", {"jars"})) == 1
+    assert renamed_parameter(code, "ctx", "context") == new
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def main(ctx): return ctx.get('shelf')",
+        "def main(ctx): return ctx.get('jars') or context['jars']",
+        "def main(n):\n  ctx = {'jars': n}\n  return ctx['jars']",
+        "def read(ctx): return ctx['jars']",
+    ],
+)
+def test_other_entries_and_names_are_none_of_it(code: str) -> None:
+    assert entries_of_scope(code, "ctx", {"jars"}) == []

@@ -203,6 +203,16 @@ REFUSED = {
         "  - step: start\n    tool: { kind: http, url: 'https://a.test', retry: { retry_on_status: [503], when: true } }\n",
         ("retry-status", 6, 57, "beside a guard"),
     ),
+    "kinds of errors that no call has": (
+        "  - step: start\n    tool: { kind: http, url: 'https://a.test' }\n    retry: { retry_on: [moon] }\n",
+        ("retry-status", 7, 14, "known kinds"),
+    ),
+    "two steps of one name": (
+        "  - { step: start, tool: { kind: noop }, next: { arcs: [{ step: a/b }] } }\n"
+        "  - { step: a/b, tool: { kind: noop }, next: { arcs: [{ step: a_b }] } }\n"
+        "  - { step: a_b, tool: { kind: noop } }\n",
+        ("step-names", 6, 7, "would be read as another"),
+    ),
     "status codes that are words": (
         "  - step: start\n    tool: { kind: http, url: 'https://a.test', retry: { retry_on_status: 5xx } }\n",
         ("retry-status", 6, 57, "not a list"),
@@ -354,6 +364,21 @@ def test_a_word_of_an_answer_that_no_answer_has_is_refused(tmp_path: Path) -> No
     made = migrated(tmp_path / "word.yaml", text)
     assert [(one.rule, one.line, one.column) for one in made.refusals] == [("save-answer", 9, 11)]
     assert migrated(tmp_path / "word.yaml", text.replace("'success'", "200")).runs
+
+
+@pytest.mark.parametrize(
+    ("read", "refused"), [("result.data.n", 1), ("result.status", 0), ("this.data.n", 0)]
+)
+def test_a_name_that_an_envelope_has_twice_is_refused(read: str, refused: int, tmp_path: Path) -> None:
+    text = HEAD.replace("io/v2", "io/v1") + (
+        "  - step: start\n    tool: python\n"
+        "    code: \"result = {'status': 'success', 'data': {'data': {'n': 1}, 'n': 2}}\"\n"
+        f"    save: {{ storage: {{ type: postgres, table: jars }}, args: {{ n: '{{{{ {read} }}}}' }} }}\n"
+    )
+    made = migrated(tmp_path / "twice.yaml", text)
+    found = [(one.rule, one.line, one.column) for one in made.refusals]
+    assert found == [("result-envelope", 8, 63)] * refused
+    assert made.runs is not bool(refused)
 
 
 @pytest.mark.parametrize(

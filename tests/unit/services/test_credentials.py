@@ -199,6 +199,21 @@ def test_who_did_what_is_recorded(deps, now):
     assert forget_old(deps.store) >= 6 and list(deps.store.accesses(limit=10)) == []
 
 
+def test_a_name_that_is_not_there_tells_which_are_registered(deps):
+    worker = RegisteredFirst(deps, FileCredentials(None))
+    with pytest.raises(TaskError) as alone:
+        worker.get("gone", 7)
+    assert alone.value.message == "there is no credential 'gone'"
+    keep_credential(CredentialRequest("db", "postgres", DATABASE), "me", deps)
+    with pytest.raises(TaskError) as caught:
+        worker.get("gone", 7)
+    assert caught.value.message == "there is no credential 'gone'; registered: db"
+    for number in range(20):
+        keep_credential(CredentialRequest(f"e{number:02}", "postgres", DATABASE), "me", deps)
+    with pytest.raises(TaskError, match=r"registered: db, e00, .*e18 …"):
+        worker.get("gone", 7)
+
+
 def replace_struct(value: Any, **over: Any) -> Any:
     from msgspec.structs import replace as replaced
 

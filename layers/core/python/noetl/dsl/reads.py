@@ -43,7 +43,10 @@ def with_reads(program: Program, kinds: KindLookup) -> Program:
     """
     aliases = {step.alias: step.name for step in program.steps if step.alias}
     secrets = names_in(program.keychain)
-    steps = tuple(_widened(_step(step, kinds, program.semantics), aliases, secrets) for step in program.steps)
+    names = {step.name for step in program.steps}
+    steps = tuple(
+        _widened(_step(step, kinds, program.semantics, names), aliases, secrets) for step in program.steps
+    )
     return msgspec.structs.replace(program, steps=steps)
 
 
@@ -77,11 +80,13 @@ def _widened(step: Step, aliases: dict[str, str], secrets: set[str]) -> Step:
 _AROUND = re.compile(r"\b(response|this)\b")
 
 
-def _step(step: Step, kinds: KindLookup, semantics: int) -> Step:
+def _step(step: Step, kinds: KindLookup, semantics: int, steps: set[str]) -> Step:
+    """Fill in a step. ``steps``: what code that may read any name reads beside whole scopes."""
     body, loop = step.body, step.loop
     iterator = {loop.iterator} if loop is not None else set()
     if body is not None:
         names = names_in(body) - iterator
+        names |= _of_any_name(body, semantics, steps - iterator)
         body = _placed(body, names, kinds)
         if loop is not None and loop.mode == "sequential" and _writes(body):
             loop = msgspec.structs.replace(loop, ordered_writes=True)
@@ -93,7 +98,7 @@ def _step(step: Step, kinds: KindLookup, semantics: int) -> Step:
     enter |= set(body.reads.names) if body is not None else set()
     undo = step.compensate
     if undo is not None:
-        undo = _placed(undo, names_in(undo), kinds)
+        undo = _placed(undo, names_in(undo) | _of_any_name(undo, semantics, steps), kinds)
     ends = (step.cases, step.sets, step.arcs, loop.vars if loop is not None else ())
     if body is not None and loop is None and semantics > 1:
         reads_around = any(_AROUND.search(node.source) for node in nodes_in(*ends))
@@ -102,6 +107,16 @@ def _step(step: Step, kinds: KindLookup, semantics: int) -> Step:
     return msgspec.structs.replace(
         step, body=body, loop=loop, compensate=undo, enter_reads=_reads(enter), exit_reads=_reads(leave)
     )
+
+
+def _of_any_name(pipeline: Pipeline, semantics: int, steps: set[str]) -> set[str]:
+    """Return what code may read that uses ``context`` as a whole.
+
+    That is whole scopes, and every result.
+    """
+    if semantics < 11 or not any(map(reads_any_name, tasks_in(pipeline))):
+        return set()
+    return steps | {f"{scope}.*" for scope in _SCOPES}
 
 
 def _placed(pipeline: Pipeline, names: set[str], kinds: KindLookup) -> Pipeline:

@@ -264,13 +264,82 @@ def free_names(code: str, name: str) -> list[Reading]:
     return found
 
 
+def entries_of_scope(code: str, scope: str, entries: Collection[str]) -> list[Reading]:
+    """Return the places where code reads one of ``entries`` of a scope.
+
+    It has that as a parameter, or from ``context``.
+    """
+    return entries_of_whole(code, {}, {scope}, entries) if scope in code else []
+
+
+def entries_of_whole(
+    code: str, given: Mapping[str, str], named: Collection[str], entries: Collection[str]
+) -> list[Reading]:
+    """Return the places where code reads one of ``entries`` of a whole source."""
+    tree = _tree(code, *entries)
+    if tree is None:
+        return []
+    known = _Code(tree, given, named)
+    found = []
+    for node in ast.walk(tree):
+        owner, key, _ = keyed(node)
+        if owner is None or not isinstance(node, ast.expr) or key not in entries or known.is_choice(node):
+            continue
+        of = known.known(owner)
+        if of is not None and of[0] == "whole":
+            found.append(Reading(of[1], node.lineno, _column(code, node.lineno, node.col_offset)))
+    return sorted(found, key=lambda one: (one.line, one.column))
+
+
+def read_alone(code: str, given: Mapping[str, str], entry: str) -> set[str]:
+    """Return the sources of which code reads no other entry than this one."""
+    tree = _tree(code, entry)
+    if tree is None:
+        return set()
+    known = _Code(tree, given, ())
+    keys: dict[str, set[object]] = defaultdict(set)
+    for node in ast.walk(tree):
+        owner, key, _ = keyed(node)
+        of = known.known(owner) if owner is not None and isinstance(node, ast.expr) else None
+        if of is not None and of[0] == "whole" and isinstance(node, ast.expr):
+            keys[of[1]].add(None if known.is_choice(node) else key)
+    return {source for source, found in keys.items() if found == {entry}}
+
+
+def renamed_parameter(code: str, name: str, new: str) -> str:
+    """Return code whose ``main`` has another name for a parameter.
+
+    Only entries of it are read. It is the code as it is where it has that name already, or no rewriting is sure.
+    """
+    tree = _tree(code, name)
+    if tree is None or name in _bound(tree) or name not in _parameters(tree):
+        return code
+    if new in _bound(tree) or new in _parameters(tree):
+        return code
+    owners = (keyed(node)[0] for node in ast.walk(tree))
+    read = {id(_without_default(owner)) for owner in owners if owner is not None}
+    if any(id(one) not in read for one in _names(tree, name)):
+        return code
+    places = [one for main in _mains(tree) for one in ast.walk(main.args) if isinstance(one, ast.arg)]
+    starts = [_offset(code, one.lineno, one.col_offset) for one in places if one.arg == name]
+    within = _in_texts(tree)
+    starts += [_offset(code, one.lineno, one.col_offset) for one in _names(tree, name) if one not in within]
+    for one in places:
+        one.arg = new if one.arg == name else one.arg
+    return _replaced(code, tree, name, new, {(start, start + len(name)) for start in starts})
+
+
 def renamed(code: str, name: str, new: str) -> str:
     """Return code that reads ``new`` where it read a free ``name``.
 
     It is the code as it is where no rewriting is sure.
     """
     spans = {(one.start, one.end) for one in free_names(code, name) if one.end}
-    tree = parse_python(code)
+    return _replaced(code, parse_python(code), name, new, spans)
+
+
+def _replaced(code: str, tree: ast.Module, name: str, new: str, spans: set[tuple[int, int]]) -> str:
+    """Put a name into places of code, and into the texts with braces that read it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr) and node.end_lineno and node.end_col_offset is not None:
             start, end = (

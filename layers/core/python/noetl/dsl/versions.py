@@ -6,7 +6,7 @@ import hashlib
 
 from noetl.dsl.program import PROGRAM_VERSION
 
-_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10, 6: 11, 7: 12, 8: 13, 9: 14, 10: 15}
+_COMPILERS = {1: 3, 2: 4, 3: 8, 4: 9, 5: 10, 6: 11, 7: 12, 8: 13, 9: 14, 10: 15, 11: 16}
 """Meaning → version of the compiler. A change of lowering raises the version of the newest meaning: it is part of a program's hash."""
 SEMANTICS = max(_COMPILERS)
 """Meaning of a Program, raised when engine and workers must treat new programs differently from stored ones.
@@ -37,6 +37,9 @@ input is the result of a step without a tool is refused, and one of ``postgres``
 a text, what a command of SQL gave for its rows, a name ``ctx`` that it does not have, or a body
 for the whole answer. ``workload``, ``ctx`` and ``vars`` are whole as
 parameters of ``main`` and in ``context``.
+
+11: code that reads an entry of ``ctx`` that only the workload has is refused. Code that uses ``context`` as a whole, or by a computed name,
+finds every name of the playbook.
 """
 
 

@@ -31,7 +31,9 @@ _DATA = frozenset(
 )
 """Keys below which a mapping with ``kind`` is data, and no call of a tool."""
 RAW = frozenset({"code"})
-"""Keys whose texts are no templates."""
+"""Keys of a tool whose texts are no templates."""
+RENDERED = _DATA - {"workload"}
+"""Keys below which each entry may be a template, regardless of its name."""
 QUERIES = ("query", "command", "commands", "sql")
 """Keys of a tool that hold SQL."""
 
@@ -126,7 +128,7 @@ class Page:
 
     def texts(self) -> Iterator[Text]:
         """Yield every template of the playbook."""
-        for entry in _entries(self.root):
+        for entry in entries_read(self.root):
             value = entry.value
             if isinstance(value, Text) and isinstance(value.value, str) and has_template(value.value):
                 yield value
@@ -145,13 +147,17 @@ class Page:
             rename(text, change)
 
 
-def _entries(value: Map | List) -> Iterator[Entry]:
+def entries_read(value: Map | List, *, data: bool = False) -> Iterator[Entry]:
+    """Yield the entries at any depth whose texts may be templates.
+
+    ``data``: no key of a tool is below ``value``.
+    """
     for entry in value.entries:
-        if entry.key in RAW:
+        if entry.key in RAW and not data:
             continue
         yield entry
         if isinstance(entry.value, (Map, List)):
-            yield from _entries(entry.value)
+            yield from entries_read(entry.value, data=data or entry.key in RENDERED)
 
 
 def _maps(value: Map | List) -> Iterator[Map]:

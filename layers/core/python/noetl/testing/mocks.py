@@ -230,6 +230,7 @@ def answer_of(kind: str, params: Mapping[str, Any], reply: Mapping[str, Any]) ->
 
 def _http(params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
     """The answer goes through what the http kind does with one."""
+    from noetl.kinds.http.call import accepted_of
     from noetl.kinds.http.client import Answer, Request
     from noetl.kinds.http.response import failure_of, helper_of, result_of
     from noetl.kinds.support.net_guard import parse_url
@@ -244,7 +245,7 @@ def _http(params: Mapping[str, Any], reply: Mapping[str, Any]) -> TaskResult:
     url = str(params.get("url") or params.get("endpoint") or "http://mock.test/")
     request = Request(str(params.get("method", "GET")).upper(), parse_url(url), {})
     answer = Answer(status, headers, url, raw)
-    if status >= 400 or status < 200:
+    if (status >= 400 and status not in accepted_of(params.get("accept_status"))) or status < 200:
         raise failure_of(request, answer)
     result = result_of(answer, 0.0)
     if isinstance(how := params.get("paginate"), Mapping):

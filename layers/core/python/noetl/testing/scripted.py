@@ -137,7 +137,8 @@ class ScriptedRegistry(Script, Registry):
         self._load(name).params.parse(raw_params)
         with self.guard:
             self.spent += reply.get("takes", 0.0)
-        return answer({key: value for key, value in reply.items() if key != "takes"})
+        accepted = raw_params.get("accept_status") if name == "http" else None
+        return answer({key: value for key, value in reply.items() if key != "takes"}, accepted)
 
 
 def call_of(kind: str, params: Mapping[str, Any], context: TaskContext) -> Call:
@@ -169,12 +170,14 @@ def _index(context: TaskContext) -> int | None:
         return None
 
 
-def answer(reply: Mapping[str, Any]) -> TaskResult | PollRequest:
+def answer(reply: Mapping[str, Any], accepted: Any = None) -> TaskResult | PollRequest:
     """Return the answer that a reply describes.
 
     ``{body, status}``: an HTTP answer; ``{result, meta}``: a result as it is; ``{error: {…}}``: a failure;
-    ``{pending: {delay, state}}``: work in another system, to be asked for again.
+    ``{pending: {delay, state}}``: work in another system, to be asked for again. ``accepted``: what ``accept_status`` says.
     """
+    from noetl.kinds.http.call import accepted_of
+
     if "pending" in reply:
         return PollRequest(dict(reply["pending"].get("state") or {}), reply["pending"]["delay"])
     if "error" in reply:
@@ -184,7 +187,7 @@ def answer(reply: Mapping[str, Any]) -> TaskResult | PollRequest:
         return TaskResult(reply["result"], reply.get("meta", {}))
     status, body = reply.get("status", 200), reply.get("body")
     headers = reply.get("headers", {})
-    if status >= 400:
+    if status >= 400 and status not in accepted_of(accepted):
         kind = STATUS_KINDS.get(status, "server_error" if status >= 500 else "client_error")
         details = {"body": body, "headers": headers}
         if "retry-after" in headers:

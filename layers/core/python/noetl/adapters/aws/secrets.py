@@ -107,7 +107,9 @@ class SecretsCredentials:
         known, whole = self._listed()
         if whole is None:
             return ""
-        return f"; known: {', '.join(known)}{'' if whole else ' …'}" if known else "; none is defined"
+        return (
+            f"; known: {', '.join(known)}{'' if whole else ' …'}" if known else "; none is in Secrets Manager"
+        )
 
     def _listed(self) -> tuple[list[str], bool | None]:
         """List some names, and whether these are all; None when this role may not list."""

@@ -46,7 +46,7 @@ class FileCredentials:
         if name in known:
             return known[name]
         raise TaskError(
-            f"there is no credential {name!r}; {_names(known)}",
+            f"there is no credential {name!r}{_names(known)}",
             kind="auth",
             code="credential_not_found",
             hint=self._remedy(),
@@ -141,7 +141,9 @@ def _unusable(path: Path, reason: str) -> TaskError:
 
 
 def _names(known: Mapping[str, Credential]) -> str:
-    if not known:
-        return "none is defined"
+    """Describe which names the file has.
+
+    It is nothing of an empty one: others may be registered.
+    """
     listed = sorted(known)
-    return "known: " + ", ".join(listed[:20]) + (" …" if len(listed) > 20 else "")
+    return "; known: " + ", ".join(listed[:20]) + (" …" if len(listed) > 20 else "") if listed else ""

@@ -1,6 +1,7 @@
 """Lints: correct text that still cannot do what it says. One module per family.
 
 ``guards``: guards that never decide; ``flow``: routes, waits and races; ``names``: names that hold nothing where they are read.
+``statuses``: arcs on the status of a call that has failed;
 ``rows``: code that tests a result for a list; ``escapes``: values whose quotes are doubled before SQL binds them;
 ``costs``: writes that refill a budget.
 ``deprecated`` and ``unused`` are asked for by ``noetl validate --strict`` only.
@@ -16,6 +17,7 @@ from noetl.dsl.lints.guards import check_guards
 from noetl.dsl.lints.inputs import check_inputs
 from noetl.dsl.lints.names import check_known_names
 from noetl.dsl.lints.rows import check_rows
+from noetl.dsl.lints.statuses import check_statuses
 from noetl.dsl.lints.unused import check_unused
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import Program
@@ -28,6 +30,7 @@ def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
     ``lowering.strict`` asks for those of older spellings and unused names too.
     """
     check_guards(lowering, program)
+    check_statuses(lowering, program)
     check_flow(lowering, program, root)
     check_known_names(lowering, program)
     check_rows(lowering, program)

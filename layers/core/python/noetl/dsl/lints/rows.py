@@ -27,6 +27,7 @@ from noetl.dsl.rows_as_list import (
 from noetl.dsl.shapes_in_code import (
     Reading,
     data_of_sql,
+    entries_of_scope,
     free_names,
     rows_of_a_command,
     rows_of_sql,
@@ -221,7 +222,7 @@ def _check_answers(
 
 
 def _check_ctx(lowering: Lowering, step: Step, task: Task) -> None:
-    """Report code that reads ``ctx``, a name of templates."""
+    """Report code that reads ``ctx``, or of it what only the workload has."""
     if "ctx" in _entries(task.input) or "ctx" in _entries(step.args):
         return
     for one in free_names(_code(task), "ctx")[:1]:
@@ -230,6 +231,16 @@ def _check_ctx(lowering: Lowering, step: Step, task: Task) -> None:
             "the code has no name `ctx`: that is one of templates",
             _place(task, one),
             hint="read `context`, which has what `ctx`, the workload and results have by that name",
+        )
+    if lowering.semantics < 11:
+        return
+    elsewhere = lowering.names.workload - lowering.names.ctx
+    for one in entries_of_scope(_code(task), "ctx", elsewhere)[:1]:
+        lowering.diagnostics.error(
+            "ctx-in-code",
+            "the code reads an entry of `ctx` that nothing sets, and the workload has one of that name",
+            _place(task, one),
+            hint="read `context` instead of `ctx`, or `workload`",
         )
 
 

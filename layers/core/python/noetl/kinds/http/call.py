@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from noetl.domain import codec
@@ -32,6 +33,11 @@ def refuse_oversized(result: dict[str, Any], body_bytes: int, limit: int) -> Non
             code="result_too_large",
             details={"size": size, "limit": limit},
         )
+
+
+def accepted_of(given: Any) -> Container[int]:
+    """Return the statuses of 400 and above that ``accept_status`` names."""
+    return range(400, 1000) if given == "any" else tuple(given or ())
 
 
 def request_of(params: Params, context: TaskContext) -> Request:
@@ -69,4 +75,5 @@ def limits_of(params: Params, context: TaskContext, *, streamed: bool) -> Limits
         read=min(own.read or total, total),
         body_bytes=settings.artifact_max_bytes if streamed else settings.http_max_bytes,
         allowed=allowed_of(tuple(settings.http_allow)),
+        accepted=accepted_of(params.accept_status),
     )

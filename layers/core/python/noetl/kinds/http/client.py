@@ -12,7 +12,7 @@ import http.client
 import secrets
 import ssl
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Container, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import urllib3
@@ -81,6 +81,8 @@ class Limits:
     read: float
     body_bytes: int
     allowed: Allowed = field(default_factory=Allowed)
+    accepted: Container[int] = ()
+    """Statuses of 400 and above with which the call does not fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ Take = Callable[[Answer, Iterator[bytes]], None]
 def send(request: Request, limits: Limits, *, follow_redirects: bool, take: Take | None = None) -> Answer:
     """Make the call. Any status is an Answer.
 
-    ``take``: receives the body of a status below 400, instead of the Answer.
+    ``take``: receives the body of a call that did not fail, instead of the Answer.
 
     Raises TaskError: kind ``connection`` or ``timeout`` (retryable), ``client_error`` (``address_refused``,
     ``url_invalid``, ``too_many_redirects``), ``storage_quota`` (``response_too_large``), ``server_error``
@@ -276,7 +278,7 @@ def _read(
     location = headers.get("location") if follow and response.status in REDIRECTS else None
     if location:
         return Answer(response.status, headers, request.url.url, b""), _utf8(location)
-    failed = response.status >= 400
+    failed = response.status >= 400 and response.status not in limits.accepted
     answer = Answer(response.status, headers, request.url.url, b"")
     if failed:
         body, truncated = _beginning(response)

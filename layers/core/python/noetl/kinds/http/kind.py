@@ -51,7 +51,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
     ``data`` of a streamed body is its reference.
 
-    Raises TaskError: a status of 400 and above by its kind (docs/kinds.md), and what ``http.client.send`` raises.
+    Raises TaskError: a status of 400 and above that is not accepted by its kind (docs/kinds.md), and what ``http.client.send`` raises.
     """
     from noetl.kinds.http.call import limits_of, refuse_oversized, request_of
     from noetl.kinds.http.client import send
@@ -69,7 +69,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
         take = download.take if streamed else None
         answer = send(request, limits, follow_redirects=params.follow_redirects, take=take)
         elapsed = time.monotonic() - started
-        if answer.status >= 400 or answer.status < 200:
+        if (answer.status >= 400 and answer.status not in limits.accepted) or answer.status < 200:
             raise failure_of(request, answer)
         if streamed:
             result = envelope_of(answer, elapsed, download.close())

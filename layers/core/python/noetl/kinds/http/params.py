@@ -13,6 +13,7 @@ from noetl.kinds.support.base import READ_SECONDS, KindParams, seconds_schema
 
 Seconds = Annotated[float, Field(gt=0, le=86_400), READ_SECONDS, seconds_schema(0, 86_400)]
 Pause = Annotated[float, Field(ge=0, le=3600), READ_SECONDS, seconds_schema(0, 3600)]
+Status = Annotated[int, Field(ge=400, le=999)]
 JsonPath = Annotated[str, Field(pattern=r"^\$?(\.?[^.\[\]]+|\[\d+\])*$", max_length=500)]
 
 
@@ -151,6 +152,9 @@ class Params(KindParams):
         None, description="A credential's name, or `{type: basic|bearer|header, credential: …}`."
     )
     follow_redirects: bool = Field(True, description="Follow up to five redirects.")
+    accept_status: Literal["any"] | list[Status] | None = Field(
+        None, description="Statuses of 400 and above whose answer is a result: `any`, or a list."
+    )
     stream: bool = Field(False, description="Keep the body as a result of its own, never in memory.")
     save: Save | None = Field(None, description="The same, with `format`, where the answer does not tell it.")
     paginate: Paginate | None = Field(
@@ -168,6 +172,12 @@ class Params(KindParams):
         names = [name for name, value in given.items() if value is not None]
         if len(names) > 1:
             raise ValueError(f"give either {' or '.join(map(repr, names))}, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _pages_of_good_answers(self) -> Params:
+        if self.paginate is not None and self.accept_status is not None:
+            raise ValueError("a page of a status of 400 and above is none: leave 'accept_status' out")
         return self
 
     @model_validator(mode="after")

@@ -16,7 +16,14 @@ from noetl.migration.rules.document import (
     root_variables,
     telemetry,
 )
-from noetl.migration.rules.paging import cursor_loop, retry_list, retry_pages, retry_status, tls_verified
+from noetl.migration.rules.paging import (
+    cursor_loop,
+    failed_status,
+    retry_list,
+    retry_pages,
+    retry_status,
+    tls_verified,
+)
 from noetl.migration.rules.reading import (
     command_rows,
     context_name,
@@ -47,10 +54,12 @@ from noetl.migration.rules.routing import (
 from noetl.migration.rules.steps import (
     bare_set,
     canonical_form,
+    connection_input,
     http_result,
     no_result,
     set_list,
     step_calls,
+    step_names,
     step_pass,
     step_result,
     task_type,
@@ -111,7 +120,17 @@ _MODULES = (
         keychain_kind,
         telemetry,
     ),
-    *(step_pass, tool_name, step_result, no_result, task_type, tool_fields, step_calls, rule_else),
+    *(
+        step_names,
+        step_pass,
+        tool_name,
+        step_result,
+        no_result,
+        task_type,
+        tool_fields,
+        step_calls,
+        rule_else,
+    ),
     *(
         loop_save,
         save_block,
@@ -133,6 +152,7 @@ _MODULES = (
         cursor_loop,
         next_conditions,
         next_payload,
+        failed_status,
         given_nulls,
         handed_on,
         set_list,
@@ -149,6 +169,7 @@ _MODULES = (
         call_input,
         code_templates,
         credential_name,
+        connection_input,
         assertions,
         duckdb_memory,
         row_objects,

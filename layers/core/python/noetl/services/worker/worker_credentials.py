@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from noetl.caching.lru_cache import LruCache
+from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.ports.credential_store import CredentialStore
 from noetl.ports.credentials import CredentialNames, Credentials
@@ -15,6 +16,8 @@ from noetl.services.credentials.credentials import SUGGESTED_FROM, CredentialDep
 WORKER = "worker"
 """Who reads for a task in this process."""
 KNOWN = 4096
+SHOWN = 20
+"""Registered names in the message about one that is not there."""
 
 
 class RegisteredFirst(msgspec.Struct, frozen=True):
@@ -31,10 +34,21 @@ class RegisteredFirst(msgspec.Struct, frozen=True):
         """Read a credential. Raises TaskError(kind="auth"), InfrastructureError."""
         found = read_kept(name, self.deps, execution_id=execution_id)
         if found is None:
-            return self.otherwise.get(name, execution_id)
+            return self._of_the_machine(name, execution_id)
         if self._recorded.put((execution_id, found[0].name), None):
             note_access(self.deps, found[0].name, "read", WORKER, execution_id)
         return found[0]
+
+    def _of_the_machine(self, name: str, execution_id: int) -> Credential:
+        try:
+            return self.otherwise.get(name, execution_id)
+        except TaskError as error:
+            if error.code == "credential_not_found":
+                registered = [one.name for one in self.deps.store.entries(limit=SHOWN + 1)]
+                more = " …" if len(registered) > SHOWN else ""
+                if registered:
+                    error.message += f"; registered: {', '.join(registered[:SHOWN])}{more}"
+            raise
 
 
 class KnownCredentials(msgspec.Struct, frozen=True):

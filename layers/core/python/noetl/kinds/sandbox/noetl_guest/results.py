@@ -112,3 +112,7 @@ class Context(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def __bool__(self) -> bool:
+        """Return True: there are names that were not looked up yet."""
+        return True

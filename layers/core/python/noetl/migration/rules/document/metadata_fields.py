@@ -11,7 +11,7 @@ _COPIES = {"title": "name", "desc": "description"}
 
 
 def apply(page: Page) -> None:
-    """Keep them as labels, which are texts."""
+    """Keep them as labels, which are texts; a mapping is none, and is left out."""
     metadata = map_of(page.root.get("metadata"))
     for entry in list(metadata.entries):
         key = str(entry.key)
@@ -19,6 +19,12 @@ def apply(page: Page) -> None:
             continue
         if key in _COPIES and not metadata.has(_COPIES[key]):
             metadata.rename(key, _COPIES[key])
+            continue
+        if isinstance(entry.value, Map):
+            page.note(
+                entry, f"`metadata.{key}` is left out: it describes the playbook to other programs", safe=True
+            )
+            remove(metadata, entry)
             continue
         text = _text(entry)
         if text is None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from noetl.dsl.shapes_in_code import free_names, renamed
-from noetl.formatting.nodes import Map, Text, map_of, text_of
+from collections.abc import Iterator
+
+from noetl.dsl.shapes_in_code import entries_of_scope, free_names, renamed, renamed_parameter
+from noetl.formatting.nodes import Map, Text, inside, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
@@ -11,18 +13,30 @@ from noetl.migration.rules.reading.rows_list import given_to, tasks_of
 
 
 def apply(page: Page) -> None:
-    """Write ``context``, where the code has no ``ctx`` of its own."""
+    """Write ``context`` for a ``ctx`` that is no name, or of which the workload is read."""
+    workload = {str(one.key) for one in map_of(page.root.get("workload")).entries} - set(_set_in(page))
     for step in page.steps():
         for _, task in tasks_of(step.get("tool")):
             if kind_of(task) == "python":
-                _rename(step, task)
+                _rename(step, task, workload)
     for task in page.workbook():
         tool = map_of(task.get("tool")) if isinstance(task.get("tool"), Map) else task
         if kind_of(tool) == "python":
-            _rename(task, tool)
+            _rename(task, tool, workload)
 
 
-def _rename(owner: Map, task: Map) -> None:
+def _set_in(page: Page) -> Iterator[str]:
+    """Yield the names that something may set in ``ctx``."""
+    for entry in inside(page.root):
+        if entry.key == "set_ctx":
+            yield from (str(one.key) for one in map_of(entry.value).entries)
+        elif entry.key == "into":
+            yield text_of(entry.value) or ""
+        elif entry.key is not None and entry.key.startswith("ctx."):
+            yield entry.key.removeprefix("ctx.")
+
+
+def _rename(owner: Map, task: Map, workload: set[str]) -> None:
     code = task.get("code")
     text = text_of(code)
     if not isinstance(code, Text) or text is None or "ctx" not in text:
@@ -31,6 +45,8 @@ def _rename(owner: Map, task: Map) -> None:
         return
     if free_names(text, "ctx"):
         rewrite(code, renamed(text, "ctx", "context"))
+    elif entries_of_scope(text, "ctx", workload):
+        rewrite(code, renamed_parameter(text, "ctx", "context"))
 
 
 RULE = Rule("context-name", "Code reads names of the playbook from `context`.", apply, repairs=True)

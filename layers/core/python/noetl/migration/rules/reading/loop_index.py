@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.formatting.nodes import Entry, Map, inside, map_of, text_of
 from noetl.formatting.spelling import rename
-from noetl.migration.page import RAW, Page, kind_of
+from noetl.migration.page import Page, entries_read, kind_of
 from noetl.migration.rule import Rule
 
 _PLACES = ("current_index", "index")
@@ -16,7 +16,7 @@ def apply(page: Page) -> None:
         name = text_of(step.get("step"))
         loops = [entry for entry in inside(step) if _is_loop(entry)]
         if name and len(loops) == 1:
-            for entry in inside(step):
+            for entry in entries_read(step):
                 _read_index(entry, name, text_of(map_of(loops[0].value).get("iterator", "element")))
 
 
@@ -34,8 +34,7 @@ def _read_index(entry: Entry, step: str, iterator: str | None) -> None:
         known = (name == step and attribute == "result_index") or (name == "_loop" and attribute in _PLACES)
         return ("iter.index", True) if known else None
 
-    if entry.key not in RAW:
-        rename(entry.value, change)
+    rename(entry.value, change)
 
 
 RULE = Rule("loop-index", "The place of an item in its loop is `iter.index`.", apply, repairs=True)

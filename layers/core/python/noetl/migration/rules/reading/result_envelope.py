@@ -6,43 +6,70 @@ import ast
 import re
 
 from noetl.dsl.python_source import parse_python
-from noetl.formatting.nodes import Map, Text, inside, map_of, text_of
+from noetl.formatting.nodes import Entry, Map, Text, inside, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.formatting.templates import in_templates
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 _ENVELOPE = frozenset({"status", "data", "error", "meta"})
-_READ = re.compile(r"(?<![\w.'\"])result(?=\.(?:data|status)\b)")
+_BOTH = frozenset({"data", "status"})
+_READ = re.compile(r"(?<![\w.'\"])result(?=\.(data|status)\b)")
+_TODAY = "noetl.io/v2"
 _AFTER = ("save", "sink", "vars", "next", "case")
 
 
 def apply(page: Page) -> None:
     """Read what the code returned as ``this``, where it always returns both."""
+    older = text_of(page.root.get("apiVersion")) != _TODAY
     for owner in page.maps():
-        if not _returns_envelope(owner):
+        inner = _keys_of_data(owner, older=older)
+        if inner is None:
             continue
         for name in _AFTER:
             block = owner.get(name)
             for entry in inside(block) if block is not None else ():
-                if isinstance(entry.value, Text) and isinstance(entry.value.value, str):
-                    changed = in_templates(entry.value.value, lambda template: _READ.sub("this", template))
-                    rewrite(entry.value, changed)
+                _read(page, entry, inner & _BOTH, older=older)
 
 
-def _returns_envelope(owner: Map) -> bool:
-    """Return whether each result of the code has ``status: success`` and ``data``."""
+def _read(page: Page, entry: Entry, inner: set[str], *, older: bool) -> None:
+    """Rewrite one text. ``inner``: names that both the envelope and its ``data`` have."""
+    if not isinstance(entry.value, Text) or not isinstance(entry.value.value, str):
+        return
+    unclear: set[str] = set()
+
+    def read(template: str) -> str:
+        unclear.update(found[1] for found in _READ.finditer(template) if found[1] in inner)
+        return _READ.sub(lambda found: found[0] if found[1] in inner else "this", template)
+
+    changed = in_templates(entry.value.value, read)
+    for name in sorted(unclear) if older else ():
+        page.refuse(
+            entry,
+            f"`result.{name}` is read of code that returns `{name}` twice: beside `data`, and in it",
+            f"write this.{name}, which is what the code returned, or this.data.{name}",
+        )
+    rewrite(entry.value, changed)
+
+
+def _keys_of_data(owner: Map, *, older: bool) -> set[str] | None:
+    """Return the keys of ``data``, where each result is ``status: success`` and ``data``.
+
+    ``older``: of a release in which ``result`` was all that the code returned, so that other data than a mapping will do.
+    """
     if owner.has("loop"):
-        return False
+        return None
     tool = owner.get("tool", "type")
     kind = kind_of(tool) if isinstance(tool, Map) else text_of(tool)
     code = map_of(tool).get("code") or owner.get("code")
     try:
         tree = parse_python(text_of(code) or "") if kind == "python" else ast.Module([], [])
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    results = _results(tree)
-    return bool(results) and all(map(_is_envelope, results))
+        return None
+    found = [_of_envelope(one, older=older) for one in _results(tree)]
+    if not found or None in found:
+        return None
+    return set().union(*(one for one in found if one is not None))
 
 
 def _results(tree: ast.Module) -> list[ast.expr | None]:
@@ -60,13 +87,15 @@ def _is_result(target: ast.expr) -> bool:
     return isinstance(target, ast.Name) and target.id == "result"
 
 
-def _is_envelope(value: ast.expr | None) -> bool:
+def _of_envelope(value: ast.expr | None, *, older: bool) -> set[str] | None:
+    """Return the keys of the ``data`` of an envelope; None of any other value."""
     keys = _keys(value)
     if keys is None or not {"status", "data"} <= keys.keys() <= _ENVELOPE:
-        return False
+        return None
     status, data = keys["status"], _keys(keys["data"])
-    succeeded = isinstance(status, ast.Constant) and status.value == "success"
-    return succeeded and data is not None and not {"data", "status"} & data.keys()
+    if not isinstance(status, ast.Constant) or status.value != "success":
+        return None
+    return set(data) if data is not None else set() if older else None
 
 
 def _keys(value: ast.expr | None) -> dict[str, ast.expr] | None:

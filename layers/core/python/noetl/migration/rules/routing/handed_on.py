@@ -8,7 +8,7 @@ from collections.abc import Container
 from noetl.dsl.expressions import analyse, has_template
 from noetl.dsl.template_rules import TemplateProblem
 from noetl.formatting.nodes import Entry, List, Map, Text, inside, map_of, text_of
-from noetl.migration.page import RAW, Page
+from noetl.migration.page import RAW, RENDERED, Page
 from noetl.migration.rule import Rule
 from noetl.migration.rules.routing.ways import ways_of
 
@@ -89,18 +89,21 @@ def _read(step: Map) -> set[str]:
     tools = [owner for entry in inside(step) if isinstance(owner := entry.value, Map) and owner.has("kind")]
     own = {str(one.key) for tool in tools for key in _GIVEN for one in map_of(tool.get(key)).entries}
     given = [entry for tool in tools for key in _GIVEN if (entry := tool.entry(key)) is not None]
-    inner = {name for entry in given for name in _names(entry)}
+    inner = {name for entry in given for name in _names(entry, data=True)}
     outer = {name for entry in step.entries for name in _names(entry, given)}
     return inner | (outer - own)
 
 
-def _names(owner: Entry, without: Container[Entry] = ()) -> set[str]:
-    """Return the arguments without which the templates of an entry fail."""
-    if owner.key in RAW or owner.key == "when" or owner in without:
+def _names(owner: Entry, without: Container[Entry] = (), *, data: bool = False) -> set[str]:
+    """Return the arguments without which the templates of an entry fail.
+
+    ``data``: it is no key of a tool.
+    """
+    if (not data and (owner.key in RAW or owner.key == "when")) or owner in without:
         return set()
-    value = owner.value
+    value, data = owner.value, data or owner.key in RENDERED
     if isinstance(value, (Map, List)):
-        return {name for entry in value.entries for name in _names(entry, without)}
+        return {name for entry in value.entries for name in _names(entry, without, data=data)}
     text = text_of(value) or ""
     if not has_template(text) or " if " in text:
         return set()

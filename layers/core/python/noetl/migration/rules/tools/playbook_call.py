@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Map, plain
+from noetl.formatting.nodes import List, Map, map_of, plain, text_of
 from noetl.migration.page import Page, kind_of, remove
 from noetl.migration.rule import Rule
 
@@ -12,6 +12,7 @@ _PAYLOAD = ("payload", "args", "input", "with")
 
 def apply(page: Page) -> None:
     """Call what is handed over ``payload``; leave out the label of the call."""
+    _leave_out_drafts(page)
     for tool in page.tools():
         if kind_of(tool) != "playbook":
             continue
@@ -34,6 +35,24 @@ def apply(page: Page) -> None:
             remove(tool, waits)
         elif waits is not None and plain(waits.value) is False and not tool.has("wait"):
             tool.rename("return_result", "wait")
+
+
+def _leave_out_drafts(page: Page) -> None:
+    """Leave out tasks of the workbook that name no playbook, where nothing calls them."""
+    tasks = page.root.entry("workbook")
+    called = {
+        text_of(tool.get("name", "task", "call")) for tool in page.tools() if kind_of(tool) == "workbook"
+    }
+    for entry in list(tasks.value.entries) if tasks is not None and isinstance(tasks.value, List) else ():
+        task = map_of(entry.value)
+        tool = task.get("tool")
+        call = tool if isinstance(tool, Map) else task
+        named = call.has("path") or call.has("playbook") or text_of(task.get("name", "task")) in called
+        if kind_of(call) == "playbook" and not named and tasks is not None and isinstance(tasks.value, List):
+            page.note(entry, "a task that names no playbook, and that nothing calls, is left out", safe=True)
+            remove(tasks.value, entry)
+            if not tasks.value.entries:
+                remove(page.root, tasks)
 
 
 RULE = Rule("playbook-call", "A call of a playbook has `path`, `payload` and `return_step`.", apply)

@@ -12,31 +12,47 @@ from noetl.formatting.nodes import Entry, List, Map, Text, comments, map_of, pla
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
-_TAKEN = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "IFS"})
-_SET = _TAKEN | {
-    "PWD",
-    "OPTARG",
-    "OPTIND",
-    "PPID",
-    "LINENO",
-    "RANDOM",
-    "SECONDS",
-    "UID",
-    "EUID",
-    "BASH_SOURCE",
+_SET = frozenset({"PATH", "HOME", "LANG", "TMPDIR", "IFS", "PWD", "OPTIND", "PPID", "LINENO"})
+"""Variables that each shell has by itself."""
+_TAKEN = _SET | {
+    *("RANDOM", "SRANDOM", "SECONDS", "EPOCHSECONDS", "EPOCHREALTIME", "UID", "EUID", "GROUPS", "OPTARG"),
+    *("HOSTNAME", "HOSTTYPE", "MACHTYPE", "OSTYPE", "SHELL", "SHLVL", "SHELLOPTS", "OLDPWD", "REPLY"),
+    *("BASH", "BASHPID", "BASHOPTS", "BASH_SOURCE", "BASH_COMMAND", "BASH_LINENO", "BASH_VERSION"),
+    *("DIRSTACK", "FUNCNAME", "PIPESTATUS", "LINES", "COLUMNS", "MAPFILE", "COPROC", "HISTCMD", "CDPATH"),
+    *("ENV", "BASH_ENV", "BASH_XTRACEFD", "LD_PRELOAD", "LD_LIBRARY_PATH", "PS4", "TIMEFORMAT", "TMOUT"),
+    *("GLOBIGNORE", "POSIXLY_CORRECT"),
 }
-"""Variables that a shell has by itself."""
+"""Variables that a shell sets, or that change what it does: a value with such a name would be another one."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_BASH = re.compile(r"^[ \t]*set [^\n#]*\bpipefail\b|^[ \t]*(?:if |while |until )?\[\[ |<<<", re.MULTILINE)
-"""What ``sh`` need not know."""
-
-_READS = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?!\w|:?[-+=?]))")
-_ASSIGNS = re.compile(
-    r"(?:^|[\s;(&|])(?:(?:for|read|local|export|declare)\b((?: +-?\w+)+)|([A-Za-z_]\w*)\+?=)", re.MULTILINE
+_BASH = re.compile(
+    r"^[ \t]*set [^\n#]*\bpipefail\b|\[\[ |<<<|&>>?|\|&|[<>]\([^)\n]|\$\{\w+(?:\[|/|\^|,|:\d|: -?\d)|\$\{!\w"
+    r"|^[ \t]*(?:declare|typeset|mapfile|readarray|shopt|source|select|function) |\b\w+\+?=\(|^[ \t]*\(\(|\bfor \(\("
+    r"|\{\d+\.\.\d+\}|\[ [^\]\n]{1,200} == |\bread -[a-z]*[pstn]|\becho -[neE]*e|\blocal -[aAin]|\$'\\",
+    re.MULTILINE,
 )
+"""What ``sh`` need not know, or takes for something else."""
+_GO = re.compile(r"\{\{\s{0,9}`([^`\n]*)`\s{0,9}\}\}")
+"""A template of Go, protected from the templates of a playbook."""
+
+_READS = re.compile(r"\$(?:([A-Za-z_]\w*|[1-9])|\{#?([A-Za-z_]\w*|[1-9]\d*)(?!\w|:?[-+=?])|\(\(([^()\n]*))")
+"""A variable or argument that a script reads, without a word for where it is not set; or what it computes."""
+_ASSIGNS = re.compile(
+    r"""^(?:export )?([A-Za-z_]\w*)=(?:"[^"\n]*"|'[^'\n]*'|\$\([^\n]*\)|[^\s"'();&|]*)[ \t]*(?:[;#][^\n]*)?$""",
+    re.MULTILINE,
+)
+"""A line that sets a variable of the script itself, and not of one command."""
+_BRANCHES = re.compile(
+    r"\b(?:if|case|for|while|until|select|function)\b|&&|\|\||\(\)|<<|^[ \t]*[({]", re.MULTILINE
+)
+"""What follows may be done or not, or is no command."""
+_SEVERAL = re.compile(r"[\n;]")
+_STOPS = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*e|\berrexit\b)", re.MULTILINE)
+"""A script that itself ends with its first failing line."""
 _STRICT = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*u|\bnounset\b)", re.MULTILINE)
 """A script that itself wants no unset variables."""
 _HERE = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
+_SUMS = re.compile(r"\$\(\((?:[^()\n]|\([^()\n]*\))*\)\)")
+"""What a shell computes: quotes are no part of it in ``sh``."""
 _ACTIVE = re.compile(r"""[$`"'\\{]""")
 """What a shell reads in a text in quotes; and templates."""
 
@@ -96,23 +112,37 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
         )
     named_today, entry.key, entry.raw_key = entry.key == "command", "command", "command"
     known = {str(one.key) for one in variables.entries}
+    script = "\n".join(lines)
+    bash = _BASH.search(script) is not None and not tool.has("interpreter")
     if not named_today and _asks_for_unset(made, known):
         made = ["set +u", *made]
+    if not named_today and bash and "pipefail" not in script:
+        made = ["set +o pipefail", *made]
     if isinstance(entry.value, List):
         notes = [[one for one in comments(item) if one] for item in entry.value.entries]
         first = made[: len(made) - len(notes)]
         rows = [row for lead, one in zip(notes, made[len(first) :], strict=True) for row in (*lead, one)]
-        entry.value = Text("\n".join(["set -e", *first, *rows]) + "\n", style="|")
-    elif made[0] == "set +u":
+        entry.value = Text("\n".join([_end_of(lines), *first, *rows]) + "\n", style="|")
+    elif len(made) > len(lines):
         entry.value = Text("\n".join(made).rstrip("\n") + "\n", style="|")
-    elif made != lines:
+    elif made != [plain(entry.value)]:
         entry.value = Text(made[0], style="|" if "\n" in made[0] else "'")
-    if _BASH.search("\n".join(lines)) and not tool.has("interpreter"):
+    if bash:
         tool.entries.insert(
             tool.entries.index(entry), Entry("interpreter", Text("bash"), "interpreter", line=entry.line)
         )
     if variables.entries and env is None:
         tool.entries.insert(tool.entries.index(entry), Entry("env", variables, "env", line=entry.line))
+
+
+def _end_of(lines: list[str]) -> str:
+    """Return how a list of commands ends: with the first that fails.
+
+    Older releases ran each of them by itself, so that of a script alone the last line counts.
+    """
+    if len(lines) > 1 or not _SEVERAL.search(lines[0].strip()) or _STOPS.search(lines[0]):
+        return "set -e"
+    return "set +e"
 
 
 def _relative_path(lines: list[str]) -> str:
@@ -124,21 +154,27 @@ def _relative_path(lines: list[str]) -> str:
 def _asks_for_unset(lines: list[str], known: set[str]) -> bool:
     """Return whether a script may read a variable that is not set.
 
-    Older releases let it.
+    Older releases let it. An assignment counts where it is always done, before the first time the name is read.
     """
     script = "\n".join(lines)
     if _STRICT.search(script):
         return False
-    made = {name for found in _ASSIGNS.finditer(script) for name in _WORD.findall(found[1] or found[2])}
-    return bool({found[1] or found[2] for found in _READS.finditer(script)} - made - known - _SET)
+    branch = _BRANCHES.search(script)
+    surely = list(_ASSIGNS.finditer(script, 0, branch.start() if branch else len(script)))
+    ends = {found[1]: found.end() for found in reversed(surely)}
+    return any(
+        name not in known and name not in _SET and ends.get(name, len(script)) > found.start()
+        for found in _READS.finditer(script)
+        for name in ([found[1] or found[2]] if found[3] is None else _WORD.findall(found[3]))
+    )
 
 
 def _lines(entry: Entry) -> list[str] | None:
     value = plain(entry.value)
     if isinstance(value, str):
-        return [value]
+        return [_GO.sub(r"\1", value)]
     if isinstance(value, list) and value and all(isinstance(line, str) for line in value):
-        return [str(line) for line in value]
+        return [_GO.sub(r"\1", str(line)) for line in value]
     return None
 
 
@@ -151,6 +187,7 @@ def _without_templates(line: str, variables: _Variables, texts: set[str]) -> str
     """Return a line that reads variables, quoted as their place demands."""
     out: list[str] = []
     quote, place, last = "", 0, line.rfind("}}")
+    sums = [found.span() for found in _SUMS.finditer(line)]
     documents = _documents(line)
     while place < len(line):
         if place in documents:
@@ -163,7 +200,10 @@ def _without_templates(line: str, variables: _Variables, texts: set[str]) -> str
             expression, place = found
             name = variables.name_of(expression)
             variables.quoted &= bool(quote) and expression.removeprefix("workload.") in texts
-            out.append({"'": f"'\"${{{name}}}\"'", '"': f"${{{name}}}", "": f'"${{{name}}}"'}[quote])
+            within = "" if quote else next(('"' for start, end in sums if start < place <= end), "")
+            out.append(
+                {"'": f"'\"${{{name}}}\"'", '"': f"${{{name}}}", "": f'"${{{name}}}"'}[quote or within]
+            )
             continue
         char = line[place]
         if char == "\\" and quote != "'":

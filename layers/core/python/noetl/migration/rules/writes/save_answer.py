@@ -12,6 +12,7 @@ from noetl.formatting.spelling import rename, rewrite
 from noetl.formatting.templates import in_templates
 from noetl.migration.page import QUERIES, Page, kind_of
 from noetl.migration.rule import Rule
+from noetl.migration.rules.steps.http_result import read_as_answers
 
 _FIRST = "noetl.io/v1"
 _WRAPPED = re.compile(r"(?<![\w.'\"])(?:result|this)\.data\.data\b")
@@ -39,6 +40,9 @@ def apply(page: Page) -> None:
     ``data`` is the result.
     """
     if text_of(page.root.get("apiVersion")) != _FIRST:
+        for owner in page.steps() if read_as_answers(page) else ():
+            for entry in _after_call(owner) if _calls_http(owner) else ():
+                _read_answer(page, entry, sure=False, around=False)
         return
     taken = _is_taken(page)
     for owner in page.maps():

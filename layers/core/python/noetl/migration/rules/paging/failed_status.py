@@ -1,0 +1,65 @@
+"""Steps that call an API and ask in their arcs for a status with which the call fails."""
+
+from __future__ import annotations
+
+from noetl.dsl.lints.statuses import ANY, asks_for_failure, failed_statuses
+from noetl.formatting.nodes import Entry, Map, Text, inside, items_of, made, map_of, text_of
+from noetl.migration.page import Page, kind_of
+from noetl.migration.rule import Rule
+from noetl.migration.rules.reading.rows_list import tasks_of
+
+_OTHERS = ("accept_status", "paginate", "stream", "save", "sink", "retry", "case")
+"""Keys with which the call has another answer to a failure, or to a page."""
+_PLAIN = frozenset({"do"})
+
+
+def apply(page: Page) -> None:
+    """Accept the statuses: the call ends with its answer, and the arcs decide."""
+    for step in page.steps():
+        tasks = [task for _, task in tasks_of(step.get("tool"))]
+        if (
+            len(tasks) != 1
+            or kind_of(tasks[0]) != "http"
+            or step.has("loop")
+            or not _leaves_it(step, tasks[0])
+        ):
+            continue
+        name = text_of(step.get("step")) or ""
+        groups = [failed_statuses(guard, name) for guard in _guards(step)]
+        codes = sorted({one for each in groups for one in each}) if ANY not in groups else ANY
+        if codes:
+            value = Text(ANY) if codes == ANY else made(codes)
+            tasks[0].entries.append(Entry("accept_status", value, "accept_status"))
+
+
+def _guards(step: Map) -> list[str]:
+    """Return the guards of the arcs; none where one of them asks for a failure."""
+    following = step.get("next")
+    arcs = [*items_of(map_of(following).get("arcs")), *items_of(following)]
+    guards = [text for arc in arcs if (text := text_of(map_of(arc).get("when")))]
+    return [] if any(map(asks_for_failure, guards)) else guards
+
+
+def _leaves_it(step: Map, task: Map) -> bool:
+    """Return whether nothing but the arcs, and rules that only continue, answers a failure."""
+    if any(owner.has(name) for owner in (step, task) for name in _OTHERS):
+        return False
+    for owner in (step, task):
+        spec = map_of(owner.get("spec"))
+        if spec.has("on_error"):
+            return False
+        for entry in inside(spec):
+            then = entry.value if entry.key == "then" else None
+            if isinstance(then, Map) and (
+                not set(then.keys()) <= _PLAIN or text_of(then.get("do")) != "continue"
+            ):
+                return False
+    return True
+
+
+RULE = Rule(
+    "failed-status",
+    "An answer whose status an arc asks for is the result of the call.",
+    apply,
+    repairs=True,
+)
