@@ -305,13 +305,15 @@ def _give_all(places: Places, made: set[str]) -> None:
 
 
 def _covered(read: Places, write: Places) -> Places:
-    """Return the programs and libraries that lie in a writable folder.
+    """Return the programs and libraries that lie in a writable folder, by each name of that folder.
 
     They are mounted over it, so that they stay as they are.
     """
-    above = [f"{target}/" for _, target, _ in write]
     return [
-        place for place in read if place[2] != "link" and any(place[1].startswith(folder) for folder in above)
+        (source, target + source[len(folder) :], kind)
+        for folder, target, _ in write
+        for source, _, kind in read
+        if kind != "link" and source.startswith(f"{folder}/")
     ]
 
 
