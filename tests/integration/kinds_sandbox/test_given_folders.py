@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,16 @@ def shell(command: str, **env: str) -> dict:
 def outcome(found: dict) -> str:
     assert "error" not in found, found
     return found["result"]["stdout"]
+
+
+@pytest.fixture
+def way(ground) -> Iterator[Path]:  # noqa: F811
+    """A link to the folders of the worker, in a folder that everybody may search."""
+    above = Path(tempfile.mkdtemp(prefix="way-"))
+    above.chmod(0o755)
+    (above / "link").symlink_to(ground.root)
+    yield above / "link"
+    shutil.rmtree(above)
 
 
 @every_shape
@@ -92,7 +105,7 @@ def test_nothing_leads_out_of_a_folder(ground, shape):  # noqa: F811
 
 
 LED_ASTRAY = """
-import os, socket
+import ctypes, os, socket, stat
 found = []
 place = FOLDER
 def attempt(name, make):
@@ -109,8 +122,20 @@ for kind, make in (('link', lambda path: os.symlink('x', path)), ('pipe', os.mkf
     make(own)
     attempt(f'moved {kind}', lambda path: os.rename(own, path))
     attempt(f'second {kind}', lambda path: os.link(own, path, follow_symlinks=False))
+for name, number in (('block', os.makedev(7, 0)), ('character', 0)):
+    kind = stat.S_IFBLK if number else stat.S_IFCHR
+    attempt(name, lambda path: os.mknod(path, kind | 0o600, number))
 open(f'{place}/file', 'w').close()
 os.makedirs(f'{place}/folder/in')
+own = f"{os.environ['HOME']}/folder"
+os.mkdir(own)
+os.symlink('/etc/passwd', f'{own}/link')
+os.mkfifo(f'{own}/pipe')
+def exchange(path):
+    if ctypes.CDLL(None).renameat2(-100, own.encode(), -100, f'{place}/folder'.encode(), 2) != 0:
+        raise OSError
+attempt('exchanged folder', exchange)
+attempt('moved folder', lambda path: os.rename(own, path))
 result = found
 """
 
@@ -123,10 +148,15 @@ def test_only_files_and_folders_are_made_there(ground, shape):  # noqa: F811
     assert found.get("result") == [], found
 
 
-@combined(["root-all", "ordinary-all"], shape=["all", "a root of its own", "namespaces"])
-def test_programs_that_run_tasks_stay_as_they_are(ground, shape):  # noqa: F811
-    """Also where a folder that is given holds them: a checkout with its environment."""
+@combined(
+    ["root-all-plain", "root-all-link", "ordinary-all-link"],
+    shape=["all", "a root of its own", "namespaces"],
+    by=["plain", "link"],
+)
+def test_programs_that_run_tasks_stay_as_they_are(ground, way, shape, by):  # noqa: F811
+    """Also where a folder that is given holds them, under its own name and by a link: a checkout with its environment."""
     installed = ground.root / "library" / "installed.py"
+    folder = ground.root if by == "plain" else way
     found = ground.run(
         [
             shell(
@@ -135,7 +165,7 @@ def test_programs_that_run_tasks_stay_as_they_are(ground, shape):  # noqa: F811
             shell("echo new > new.txt; ls"),
         ],
         layers_for(shape, ground.user),
-        task_folders=[str(ground.root)],
+        task_folders=[str(folder)],
     )
     assert outcome(found[0]).splitlines() == ["installed = True", "kept"]
     assert "new.txt" in outcome(found[1])
