@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -172,6 +173,93 @@ def test_programs_that_run_tasks_stay_as_they_are(ground, way, shape, by):  # no
     assert installed.read_text() == "installed = True\n"
 
 
+def lead_astray(ground, *below: str) -> Path:  # noqa: F811
+    """Folders of a checkout, with a link from before: a task that renames what is above it leads ``shared/<below>`` to a secret."""
+    secret = ground.root / "secret"
+    for folder in (secret, ground.shared.joinpath(*below), ground.shared / "x"):
+        folder.mkdir(parents=True)
+    (secret / "key").write_text("KEY")
+    (ground.shared / "x" / below[-1]).symlink_to(secret)
+    for path in ground.root.rglob("*"):
+        os.chown(path, ground.user, ground.user, follow_symlinks=False)
+    return secret
+
+
+@every_shape
+def test_a_given_folder_in_another_one_is_not_what_a_task_makes_of_its_name(ground, shape):  # noqa: F811
+    secret = lead_astray(ground, "b", "c")
+    given = {"task_folders": [str(ground.shared / "b" / "c"), str(ground.shared)]}
+    layers = layers_for(shape, ground.user)
+    work = shell(f"pwd; cd {ground.shared} && mv b old && mv x b")
+    moved, again = ground.run([work, shell("cat key; echo changed > key")], layers, **given)
+    assert outcome(moved) == f"{ground.shared}/b/c\n"
+    for found in (
+        again,
+        *ground.run([shell(f"cat {secret}/key; echo changed > {secret}/key")], layers, **given),
+    ):
+        assert found["code"] == "task_folder" and "leads to another place" in found["error"], found
+    assert (secret / "key").read_text() == "KEY"
+
+
+@every_shape
+def test_the_folder_of_a_playbook_is_not_what_a_task_makes_of_its_name(ground, shape):  # noqa: F811
+    """Where it lies in a folder that is given."""
+    secret = lead_astray(ground, "b", "books")
+    (ground.shared / "b" / "books" / "data.csv").write_text("n\n1\n")
+    given = {
+        "task_folders": [str(ground.shared)],
+        "data_dirs": [str(ground.shared / "b" / "books"), str(ground.shared)],
+    }
+    query = "SELECT * FROM read_csv('key', header=false)"
+    calls = [
+        {"kind": "duckdb", "params": {"query": "FROM t", "sources": {"t": {"file": "data.csv"}}}},
+        {"kind": "duckdb", "params": {"query": "FROM 'data.csv'"}},
+        shell("mv b old && mv x b"),
+        shell(f"cat {secret}/key"),
+        {"kind": "python", "params": {"code": f"result = open({str(secret / 'key')!r}).read()"}},
+        {"kind": "duckdb", "params": {"query": query}},
+        {"kind": "duckdb", "params": {"query": query.replace("'key'", f"'{secret}/key'")}},
+        {"kind": "duckdb", "params": {"query": "FROM t", "sources": {"t": {"file": "key", "format": "csv"}}}},
+        {"kind": "script", "params": {"uri": "key", "interpreter": "sh"}},
+    ]
+    layers = layers_for(shape, ground.user)
+    own, by_name, moved, *others = ground.run(calls, layers, **given)
+    assert own["result"]["rows"] == [{"n": 1}], own
+    assert by_name["code"] == "path_outside" and "tasks may write to" in by_name["error"], by_name
+    assert "error" not in moved, moved
+    for found in (*others, *ground.run(calls[3:], layers, **given)):
+        assert "error" in found and "KEY" not in str(found), found
+
+
+@every_shape
+def test_what_is_no_folder_any_more_is_left_out(ground, shape):  # noqa: F811
+    """Tasks go on without it, and a command that would begin in it says so."""
+    ground.shared.rmdir()
+    ground.shared.write_text("a file")
+    python, missing = ground.run(
+        [{"kind": "python", "params": {"code": "result = 1"}}, shell("true")], layers_for(shape, ground.user)
+    )
+    assert python.get("result") == 1, python
+    assert missing["code"] == "task_folder", missing
+
+
+def test_a_pipe_is_not_waited_for(ground):  # noqa: F811
+    """Beside a playbook, where people put them."""
+    pipe = ground.playbooks / "pipe.csv"
+    os.mkfifo(pipe)
+    calls = [
+        {"kind": "duckdb", "params": {"query": f"FROM read_csv('{name}')"}}
+        for name in ("pipe.csv", str(pipe))
+    ]
+    calls += [
+        {"kind": "duckdb", "params": {"query": "FROM t", "sources": {"t": {"file": "pipe.csv"}}}},
+        {"kind": "script", "params": {"uri": "pipe.csv", "interpreter": "sh"}},
+        {"kind": "http", "params": {"url": "http://127.0.0.1:9/", "method": "POST", "multipart": {"f": {"file": "pipe.csv"}}}},
+    ]  # fmt: skip
+    for found in ground.run(calls, None):
+        assert found.get("code") == "path_invalid", found
+
+
 def test_a_command_says_what_it_misses(ground):  # noqa: F811
     gone = ground.root / "gone"
     calls = [shell("true"), {"kind": "python", "params": {"code": "result = 1"}}]
@@ -207,7 +295,8 @@ workflow:
   - step: count
     tool:
       kind: duckdb
-      query: "SELECT count(*) AS n FROM read_csv('names.csv')"
+      sources: { names: { file: names.csv } }
+      query: "SELECT count(*) AS n FROM names"
     next: { arcs: [{ step: end }] }
   - step: end
     tool:

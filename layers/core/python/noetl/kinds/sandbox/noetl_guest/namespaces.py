@@ -305,9 +305,9 @@ def _give_all(places: Places, made: set[str]) -> None:
 
 
 def _covered(read: Places, write: Places) -> Places:
-    """Return the programs and libraries that lie in a writable folder, by each name of that folder.
+    """Return the programs and libraries that lie in a writable folder.
 
-    They are mounted over it, so that they stay as they are.
+    By each name of that folder they are mounted over it, so that they stay as they are.
     """
     return [
         (source, target + source[len(folder) :], kind)
@@ -357,7 +357,7 @@ def _bound_processes(most: int) -> None:
 def _give(source: str, target: str, kind: str, made: set[str]) -> None:
     """Mount or link a place into the root.
 
-    A place that is gone, or that this user cannot reach, is skipped.
+    A place that is gone, that has become something else, or that this user cannot reach, is skipped.
     """
     try:
         if kind == "link":
@@ -369,7 +369,7 @@ def _give(source: str, target: str, kind: str, made: set[str]) -> None:
         else:
             _make_file(target, made)
         _mount(OLD + source, target, None, BIND | RECURSIVE)
-    except (FileNotFoundError, FileExistsError, PermissionError):
+    except (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError):
         return
 
 
