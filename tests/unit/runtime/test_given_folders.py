@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import metadata
+from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from noetl.domain.errors import InvalidInputError
+from noetl.kinds.registry import ENTRY_POINT_GROUP
 from noetl.kinds.sandbox import layers as found_layers
 from noetl.kinds.sandbox import places
 from noetl.kinds.sandbox.layers import Layers
@@ -183,6 +186,19 @@ def test_modules_that_other_finders_know_count(project, monkeypatch):
             patched.setattr(sys, "meta_path", [*sys.meta_path, finder])
             with pytest.raises(InvalidInputError, match="keeps tasks from changing them"):
                 refuse_open_programs([str(project)])
+
+
+def test_a_folder_with_a_kind_of_its_own_is_refused(project, monkeypatch):
+    """Its module is imported when a task first asks for it, by any finder."""
+    kind = metadata.EntryPoint("x", "kind_of_a_test.module", ENTRY_POINT_GROUP)
+    spec = ModuleSpec("kind_of_a_test", None, origin=f"{project}/data/kind_of_a_test/__init__.py")
+    finder = SimpleNamespace(find_spec=lambda name, *more: spec if name == spec.name else None)
+    monkeypatch.setattr(found_layers, "layers", lambda: COVERED)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, finder])
+    refuse_open_programs([str(project)])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [kind] if group == kind.group else [])
+    with pytest.raises(InvalidInputError, match="keeps tasks from changing them"):
+        refuse_open_programs([str(project)])
 
 
 def test_no_program_is_looked_for_in_a_given_folder(project, tmp_path, monkeypatch):
