@@ -99,18 +99,18 @@ def _read_data(page: Page, owner: Map, entry: Entry, change: Replace) -> None:
 
     In SQL, some releases read the input of the task by this name.
     """
-    given, asked = owner.get("args", "with", "input"), False
+    given, unclear = owner.get("args", "with", "input"), False
 
     def in_statement(name: str, attribute: str | None) -> tuple[str, bool] | None:
-        nonlocal asked
+        nonlocal unclear
         made = change(name, attribute)
         if made is None or (isinstance(given, Map) and (attribute is None or given.has(attribute))):
             return None
-        asked = asked or isinstance(given, Text)
+        unclear = unclear or isinstance(given, Text)
         return made
 
     rename(entry.value, in_statement if entry.key in _STATEMENTS else change)
-    if asked:
+    if unclear:
         page.note(entry, "`data` in the SQL of a `save` is the result of the task, not its input")
 
 

@@ -53,7 +53,7 @@ def apply(page: Page) -> None:
 
 
 def _hand_over(block: Map, kind: str | None) -> None:
-    """Hand what is written to code as ``data``, where it is a parameter: it was no name for each key."""
+    """Hand what is written to code as ``data``, where that is a parameter."""
     if kind != "python" or not is_parameter(text_of(block.get("code")) or "", "data"):
         return
     written = block.entry("data") or block.entry("args") or block.entry("params")
