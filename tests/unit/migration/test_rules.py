@@ -196,9 +196,26 @@ REFUSED = {
             ("begins with a template", "append", "'{{ workload.all }}'", _STEP % ("a", "")),
             ("begins with null in it", "append", "[null]", _STEP % ("a", "")),
             ("begins with an element", "append", "[0]", _STEP % ("a", "")),
+            (
+                "is read in a template of all",
+                "append",
+                "[]",
+                _STEP % ("a", ", next: b") + _STEP % ("b", ", args: { n: '{{ ctx }}' }"),
+            ),
             ("is a mapping", "merge", "[]", _STEP % ("a", "")),
         )
     },
+    "a value that begins before the loop and is read between two places that add to it": (
+        "  - step: start\n    loop: { in: [1], iterator: n }\n    tool: { kind: noop }\n    case:\n"
+        "      - when: \"{{ event.name == 'call.done' }}\"\n        then:\n"
+        "          collect: { from: result, into: all, mode: append }\n          result: { from: all }\n"
+        "          set: { ctx: { n: 1 } }\n"
+        "          next: [{ step: a, args: { n: '{{ n }}', all: '{{ all }}' } }]\n"
+        "      - { when: \"{{ event.name == 'step.enter' }}\", then: { set: { ctx.all: [] } } }\n"
+        + _STEP
+        % ("a", ""),
+        ("item-targets", 9, 7, "'all' begins before the loop"),
+    ),
     "a step after an item that acts before its call": (
         _ITEMS
         % (

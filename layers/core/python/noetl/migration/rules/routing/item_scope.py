@@ -10,10 +10,10 @@ import json
 import re
 from collections.abc import Container, Iterable, Iterator
 
-from noetl.formatting.nodes import Entry, List, Map, Text, Value, inside, map_of, plain, text_of
+from noetl.formatting.nodes import Entry, List, Map, Text, Value, comments, inside, map_of, plain, text_of
 from noetl.formatting.spelling import rename, rewrite
 from noetl.formatting.templates import substitute
-from noetl.migration.page import RAW, Page, remove
+from noetl.migration.page import RAW, Page, named, remove
 from noetl.migration.rules.paging.pages import blocks_of, gathered
 from noetl.migration.rules.routing.ways import cases_of
 
@@ -92,16 +92,18 @@ def begin_again(page: Page, step: Map, entries: list[Entry], names: dict[str, Va
                     rewrite(one.value, f"iter.{path[1]}")
                 rewrite(one.value, _WHOLE.sub(r"{{ \1 }}", one.value.value))
     page.note(entries[0], f"{_listed(names)} with each item, and not once before the loop")
+    lost = [[text for one in inside(entry.value) for text in comments(one)] for entry in _at_enter(step)]
     for owner, one, name in list(_first(step)):
         if name in names:
             remove(owner, one)
     case = step.get("case")
     assert isinstance(case, List)
-    for entry in _at_enter(step):
+    for entry, texts in zip(_at_enter(step), lost, strict=True):
         blocks = blocks_of(map_of(entry.value).get("then"))
         for block in blocks:
             _leave_out_empty(block)
         if not any(block.entries for block in blocks):
+            entry.lead += filter(None, texts)
             remove(case, entry)
 
 
@@ -159,7 +161,9 @@ def _is_kept(own: list[Entry], name: str, first: object) -> bool:
     for entry in own:
         for block in blocks_of(map_of(entry.value).get("then")):
             collect = map_of(block.get("collect"))
-            if text_of(collect.get("into")) == name and (first != [] or gathered(collect) is None):
+            if text_of(collect.get("into")) == name and (
+                first != [] or gathered(collect) is None or _is_apart(block.keys())
+            ):
                 return False
             if any(
                 isinstance(one.value, Map) and first != [] for _, one, key in _settings(block) if key == name
@@ -168,27 +172,50 @@ def _is_kept(own: list[Entry], name: str, first: object) -> bool:
     return True
 
 
+def _is_apart(actions: list[str]) -> bool:
+    """Return whether other actions are done between ``collect`` and ``set``."""
+    return "set" in actions and abs(actions.index("set") - actions.index("collect")) > 1
+
+
 def _gather(block: Map, names: Container[str]) -> None:
-    """Write into ``iter`` what a block of actions gathers in ``ctx``."""
-    place = block.entry("set")
-    for owner, entry, name in _settings(block):
-        if name in names and place is not None:
-            owner.entries.remove(entry)
-            entry.key = entry.raw_key = f"iter.{name}"
-            map_of(place.value).entries.append(entry)
-    _leave_out_empty(block)
+    """Write into ``iter`` what a block of actions gathers in ``ctx``, in the same order."""
+    setting = block.get("set")
+    if isinstance(setting, Map) and any(name in names for _, _, name in _settings(block)):
+        setting.entries = [line for entry in setting.entries for line in _lines(entry, names)]
     collect = block.entry("collect")
     into = text_of(map_of(collect.value).get("into")) if collect is not None else None
     if collect is None or into is None or into not in names:
         return
     line = f"iter.{into}"
     pages = Entry(line, Text(f"{{{{ {gathered(map_of(collect.value))} }}}}", style='"'), line)
-    if place is not None:
-        map_of(place.value).entries.insert(0, pages)
-        remove(block, collect)
-    else:
+    if not isinstance(setting, Map):
         collect.key = collect.raw_key = "set"
         collect.value = Map([pages])
+        return
+    if not setting.has(line) and not map_of(setting.get("iter")).has(into):
+        before = block.keys().index("collect") < block.keys().index("set")
+        setting.entries.insert(0 if before else len(setting.entries), pages)
+    remove(block, collect)
+
+
+def _lines(entry: Entry, names: Container[str]) -> list[Entry]:
+    """Return the lines of one scope, those of an item for ``iter``."""
+    scope, dot, name = str(entry.key).partition(".")
+    if scope == "ctx" and isinstance(entry.value, Map) and not dot:
+        lines = [
+            named(f"{_scope(str(one.key), names)}.{one.key}", one.value, one) for one in entry.value.entries
+        ]
+        if lines:
+            lines[0].lead = [*entry.lead, *lines[0].lead]
+            lines[-1].after += [*([entry.trail] if entry.trail else []), *entry.after]
+        return lines
+    if scope == "ctx" and name in names:
+        entry.key = entry.raw_key = f"iter.{name}"
+    return [entry]
+
+
+def _scope(name: str, names: Container[str]) -> str:
+    return "iter" if name in names else "ctx"
 
 
 def _leave_out_empty(block: Map) -> None:
