@@ -2,16 +2,19 @@
 
 ``os`` releases the lock for each call. When other threads want it, one of them is woken and takes it, and the caller waits until that
 one waits for something itself: two changes of threads for a call of a microsecond. A worker makes a dozen such calls for each
-command. So use these where a call never waits: for a descriptor that is set not to block, or a file of ``/proc`` or the page cache.
+command. So use these where a call never waits: for a descriptor that is set not to block, or a file of ``/proc``. A file on a disk may
+wait: its file system may be frozen, or full of what others write.
 """
 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import select
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 
@@ -27,25 +30,20 @@ class Buffer:
 
     def read(self, descriptor: int) -> bytes:
         """Read what is there, as ``os.read`` does. Raises OSError."""
-        return bytes(self._view[: _checked(_read(descriptor, self._memory, self.size))])
+        return bytes(self._view[: _made(_read, descriptor, self._memory, self.size)])
 
     def read_at(self, descriptor: int, offset: int = 0) -> bytes:
         """Read from a place of a file, as ``os.pread`` does. Raises OSError."""
-        return bytes(self._view[: _checked(_pread(descriptor, self._memory, self.size, offset))])
+        return bytes(self._view[: _made(_pread, descriptor, self._memory, self.size, offset)])
 
     def receive(self, descriptor: int) -> bytes:
         """Receive one message of a socket, as ``recv`` does, and do not wait. Raises OSError."""
-        return bytes(self._view[: _checked(_recv(descriptor, self._memory, self.size, socket.MSG_DONTWAIT))])
+        return bytes(self._view[: _made(_recv, descriptor, self._memory, self.size, socket.MSG_DONTWAIT)])
 
 
 def write(descriptor: int, data: bytes) -> int:
     """Write as ``os.write`` does, and return the number of bytes. Raises OSError."""
-    return _checked(_write(descriptor, data, len(data)))
-
-
-def write_at(descriptor: int, data: bytes, offset: int) -> int:
-    """Write to a place of a file, as ``os.pwrite`` does. Raises OSError."""
-    return _checked(_pwrite(descriptor, data, len(data), offset))
+    return _made(_write, descriptor, data, len(data))
 
 
 class Readable:
@@ -57,7 +55,7 @@ class Readable:
         self._about = _Polled(descriptor, select.POLLIN, 0)
 
     def __call__(self) -> bool:
-        return _checked(_poll(ctypes.byref(self._about), 1, 0)) > 0
+        return _made(_poll, ctypes.byref(self._about), 1, 0) > 0
 
 
 def links(descriptor: int) -> int:
@@ -65,7 +63,7 @@ def links(descriptor: int) -> int:
     if _statx is None:
         return os.fstat(descriptor).st_nlink
     about = ctypes.create_string_buffer(_STATX_BYTES)
-    _checked(_statx(descriptor, b"", _EMPTY_PATH, _STATX_NLINK, about))
+    _made(_statx, descriptor, b"", _EMPTY_PATH, _STATX_NLINK, about)
     return int.from_bytes(about.raw[_NLINK], sys.byteorder)
 
 
@@ -79,12 +77,20 @@ def _call(name: str, result: Any, *arguments: Any) -> Any:
     return found
 
 
+def _made(call: Callable[..., int], *arguments: Any) -> int:
+    """Make a call, again when a signal interrupted it. Raises OSError."""
+    while (result := call(*arguments)) < 0:
+        number = ctypes.get_errno()
+        if number != errno.EINTR:
+            raise OSError(number, os.strerror(number))
+    return result
+
+
 _libc = ctypes.PyDLL(None, use_errno=True)
 _read = _call("read", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t)
 _pread = _call("pread", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_longlong)
 _recv = _call("recv", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _write = _call("write", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)
-_pwrite = _call("pwrite", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_longlong)
 _poll = _call("poll", ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_int)
 _STATX_BYTES, _NLINK = 256, slice(16, 20)
 _EMPTY_PATH, _STATX_NLINK = 0x1000, 4
@@ -93,10 +99,3 @@ _statx = (
     if hasattr(_libc, "statx")
     else None
 )
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        error = ctypes.get_errno()
-        raise OSError(error, os.strerror(error))
-    return result

@@ -21,7 +21,6 @@ import msgspec
 
 from noetl.domain import codec
 from noetl.domain.commands import Command
-from noetl.system_calls import short_calls
 
 Turn = tuple[int, str, int]
 """Execution, command, turn."""
@@ -137,7 +136,7 @@ class ProcessLock:
         if self._handle >= 0:
             with suppress(OSError):
                 data = codec.encode(Record(self.owner, tuple(self._running))) + b"\n"
-                short_calls.write_at(self._handle, data, 0)
+                os.pwrite(self._handle, data, 0)
 
 
 def _unheld(path: Path) -> int | None:

@@ -33,7 +33,7 @@ def add_effects(
             handled.dropped += [(change.execution_id, token.run) for token in left]
         elif slots is not None and handled.awaited(change.execution_id):
             steps = completed_steps(change.events[-1].facts)
-            if all((STEP, name) in slots for name in steps):
+            if steps and all((STEP, name) in slots for name in steps):
                 value = joined_value(steps, {name: slots[STEP, name] for name in steps})
                 handled.results[change.execution_id] = value
         return

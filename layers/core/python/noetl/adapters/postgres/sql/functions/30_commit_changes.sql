@@ -48,14 +48,16 @@ BEGIN
         ) SELECT coalesce(array_agg(execution_id), '{}') INTO fresh FROM made;
         -- A row that was there, or a Start that waits, has to come from this very Start. One that was kept before (by a parent's commit, or by
         -- create_execution) begins nothing when both are gone: it comes again after its execution was removed.
+        -- One look-up by key each: EXISTS may be planned as one look at the whole table.
         PERFORM noetl.refuse_taken(ARRAY(
             SELECT c.execution_id FROM json_to_recordset(p_created) AS c (execution_id BIGINT, start TEXT, parent BIGINT)
-            WHERE c.start <> '' AND NOT EXISTS (
-                    SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND o.event_id = c.start)
+            WHERE c.start <> ''
+                AND (SELECT true FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND o.event_id = c.start LIMIT 1) IS NULL
                 AND (c.execution_id = ANY(fresh) AND noetl.is_kept_start(c.start, c.parent)
-                     OR EXISTS (SELECT FROM noetl.outbox o WHERE o.execution_id = c.execution_id AND starts_with(o.event_id, 'start'))
-                     OR EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.version = 0
-                                AND e.execution_id <> ALL(fresh)))), 'NE004');
+                     OR (SELECT true FROM noetl.outbox o
+                         WHERE o.execution_id = c.execution_id AND starts_with(o.event_id, 'start') LIMIT 1)
+                     OR c.execution_id <> ALL(fresh)
+                        AND (SELECT e.version FROM noetl.execution e WHERE e.execution_id = c.execution_id) = 0)), 'NE004');
     END IF;
     WITH moved AS (
         UPDATE noetl.execution e
@@ -77,11 +79,12 @@ BEGIN
     IF cardinality(got) <> cardinality(x_id) THEN
         PERFORM noetl.refuse(x_id, got);
     END IF;
-    IF p_created IS NOT NULL THEN
+    IF p_created IS NOT NULL AND json_array_length(p_created) > cardinality(fresh) THEN
         -- Rows that a paused parent made have no name yet.
         UPDATE noetl.execution e SET path = c.path, name = c.name, playbook_version = c.playbook_version, principal = c.principal
         FROM json_to_recordset(p_created) AS c (execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, principal TEXT)
-        WHERE e.execution_id = c.execution_id AND e.name = '';
+        -- The array makes this a look-up by key, whatever the plan thinks of the number of executions.
+        WHERE e.execution_id = ANY(x_id) AND e.execution_id = c.execution_id AND e.name = '';
     END IF;
 
     INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, facts, at)
