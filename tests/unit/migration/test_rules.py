@@ -74,6 +74,7 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: refused }\nwo
 _WAY = "      - { when: \"{{ event.name == 'step.exit' }}\", then: { next: [{ step: %s, args: { n: '{{ n }}' } }] } }\n"
 _ITEMS = "  - step: start\n    loop: { in: [1], iterator: n }\n    tool: { kind: noop }\n    case:\n%s%s"
 _STEP = "  - { step: %s, tool: { kind: noop }%s }\n"
+_CODE = '  - { step: %s, tool: { kind: python, code: "result = %s" } }\n'
 REFUSED = {
     "script elsewhere": (
         "  - step: start\n    tool:\n      kind: postgres\n      script: { uri: 's3://b/a.sql', source: { type: s3 } }\n",
@@ -174,6 +175,56 @@ REFUSED = {
             ),
         )
     },
+    **{
+        f"a value that begins before the loop and {why}": (
+            "  - step: start\n    loop: { in: [1], iterator: n }\n    tool: { kind: noop }\n    case:\n"
+            "      - when: \"{{ event.name == 'call.done' }}\"\n        then:\n"
+            f"          collect: {{ from: result, into: all, mode: {mode} }}\n"
+            "          next: [{ step: a, args: { n: '{{ n }}', sofar: '{{ all }}' } }]\n"
+            "      - when: \"{{ event.name == 'step.enter' }}\"\n"
+            f"        then: {{ set: {{ ctx: {{ all: {first} }} }} }}\n" + after,
+            ("item-targets", 9, 7, "'all' begins before the loop"),
+        )
+        for why, mode, first, after in (
+            (
+                "is read behind it",
+                "append",
+                "[]",
+                _STEP % ("a", ", next: b") + _STEP % ("b", ", args: { n: '{{ ctx.all }}' }"),
+            ),
+            ("is read by code", "append", "[]", _STEP % ("a", ", next: b") + _CODE % ("b", "context['all']")),
+            ("begins with a template", "append", "'{{ workload.all }}'", _STEP % ("a", "")),
+            ("begins with null in it", "append", "[null]", _STEP % ("a", "")),
+            ("begins with an element", "append", "[0]", _STEP % ("a", "")),
+            (
+                "is read in a template of all",
+                "append",
+                "[]",
+                _STEP % ("a", ", next: b") + _STEP % ("b", ", args: { n: '{{ ctx }}' }"),
+            ),
+            ("is a mapping", "merge", "[]", _STEP % ("a", "")),
+        )
+    },
+    "a value that begins before the loop and is read between two places that add to it": (
+        "  - step: start\n    loop: { in: [1], iterator: n }\n    tool: { kind: noop }\n    case:\n"
+        "      - when: \"{{ event.name == 'call.done' }}\"\n        then:\n"
+        "          collect: { from: result, into: all, mode: append }\n          result: { from: all }\n"
+        "          set: { ctx: { n: 1 } }\n"
+        "          next: [{ step: a, args: { n: '{{ n }}', all: '{{ all }}' } }]\n"
+        "      - { when: \"{{ event.name == 'step.enter' }}\", then: { set: { ctx.all: [] } } }\n"
+        + _STEP
+        % ("a", ""),
+        ("item-targets", 9, 7, "'all' begins before the loop"),
+    ),
+    "a step after an item that acts before its call": (
+        _ITEMS
+        % (
+            _WAY % "a",
+            _STEP
+            % ("a", ", case: [{ when: \"{{ event.name == 'step.enter' }}\", then: { set: { x: 1 } } }]"),
+        ),
+        ("item-targets", 9, 7, "once for all items"),
+    ),
     "a loop with a task that reads its caller": (
         _ITEMS % (_WAY % "a", "  - { step: a, tool: { kind: workbook, task: t } }\n")
         + "workbook: [{ name: t, tool: { kind: noop, args: { all: '{{ n }}' } } }]\n",

@@ -306,6 +306,12 @@ def read_alone(code: str, given: Mapping[str, str], entry: str) -> set[str]:
     return {source for source, found in keys.items() if found == {entry}}
 
 
+def is_parameter(code: str, name: str) -> bool:
+    """Return whether ``main`` has a parameter of this name."""
+    tree = _tree(code, name)
+    return tree is not None and name in _parameters(tree)
+
+
 def renamed_parameter(code: str, name: str, new: str) -> str:
     """Return code whose ``main`` has another name for a parameter.
 

@@ -3,7 +3,7 @@
 ``guards``: guards that never decide; ``flow``: routes, waits and races; ``names``: names that hold nothing where they are read.
 ``statuses``: arcs on the status of a call that has failed;
 ``rows``: code that tests a result for a list; ``escapes``: values whose quotes are doubled before SQL binds them;
-``costs``: writes that refill a budget.
+``costs``: writes that refill a budget; ``gathered``: results of items that are those of all.
 ``deprecated`` and ``unused`` are asked for by ``noetl validate --strict`` only.
 """
 
@@ -13,6 +13,7 @@ from noetl.dsl.lints.costs import check_costs
 from noetl.dsl.lints.deprecated import check_deprecated
 from noetl.dsl.lints.escapes import check_escapes
 from noetl.dsl.lints.flow import check_flow
+from noetl.dsl.lints.gathered import check_gathered
 from noetl.dsl.lints.guards import check_guards
 from noetl.dsl.lints.inputs import check_inputs
 from noetl.dsl.lints.names import check_known_names
@@ -37,6 +38,7 @@ def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
     check_inputs(lowering, program)
     check_escapes(lowering)
     check_costs(lowering, program)
+    check_gathered(lowering, program)
     if lowering.strict:
         check_deprecated(lowering, root)
         check_unused(lowering, root)

@@ -90,21 +90,21 @@ def of_item(page: Page, block: Map, collect: Map) -> None:
     They are collected in ``ctx``, too, where something reads them there.
     """
     entry = block.entry("collect")
-    into, gathered = str(plain(collect.get("into"))), _gathered(collect)
+    into, pages = str(plain(collect.get("into"))), gathered(collect)
     if entry is None:
         return
-    if gathered is None:
+    if pages is None:
         page.refuse(
             entry, "the pages of an item cannot be kept apart from those of the others", "collect a list"
         )
         return
     read = any(_reads(text.value, into) for text in page.texts())
     known = block.entry("set")
-    pages = Entry(into, Text(f"{{{{ {gathered} }}}}", style='"'), into)
+    gathering = Entry(into, Text(f"{{{{ {pages} }}}}", style='"'), into)
     if known is not None and isinstance(given := map_of(known.value).get("iter"), Map):
-        given.entries.append(pages)
+        given.entries.append(gathering)
     else:
-        setting = Map([Entry("iter", Map([pages], flow=True), "iter")], flow=True)
+        setting = Map([Entry("iter", Map([gathering], flow=True), "iter")], flow=True)
         place = block.entries.index(entry)
         block.entries.insert(place + 1, named("set", setting))
     if not read:
@@ -117,7 +117,7 @@ def _reads(text: object, into: str) -> bool:
     )
 
 
-def _gathered(collect: Map) -> str | None:
+def gathered(collect: Map) -> str | None:
     """Return what the pages are with one more; None where they are no list."""
     into, mode = plain(collect.get("into")), plain(collect.get("mode")) or "append"
     path = str(plain(collect.get("path", "from")) or "")

@@ -56,7 +56,7 @@ def apply(page: Page) -> None:
             if step.has("loop"):
                 of_item(page, block, collect)
             if not block.has("call") and not block.has("result"):
-                place = next(at for at, one in enumerate(block.entries) if one.key in ("collect", "set"))
+                place = max(at for at, one in enumerate(block.entries) if one.key in ("collect", "set"))
                 result = result_of(collect, "iter" if step.has("loop") else "ctx")
                 if result is not None:
                     block.entries.insert(place + 1, result)

@@ -30,6 +30,7 @@ from noetl.migration.page import Page, kind_of, names_read
 from noetl.migration.rule import Rule
 from noetl.migration.rules.paging.pages import blocks_of
 from noetl.migration.rules.reading.rows_list import tasks_of
+from noetl.migration.rules.routing import item_scope
 from noetl.migration.rules.routing.ways import cases_of, nexts_of, targets_of
 
 _EXIT = re.compile(r"""(["'])step\.exit\1""")
@@ -150,6 +151,10 @@ def _reason(flow: _Flow, step: Map, own: frozenset[str], depth: int = 0) -> str 
         return f"step '{name}' answers a call and the end of the same item: an item has one event for both"
     if entries and not step.has("tool") and _is_read(flow, step):
         return f"the result of step '{name}', a loop without a tool, is read by another step"
+    if depth and item_scope.begins_at_enter(step):
+        return f"step '{name}' answers `step.enter`, which would be once for all items"
+    if not depth and (kept := _begun_twice(flow, step, entries)) is not None:
+        return f"'{kept}' begins before the loop, and the next step gets it with each item"
     if any(name in _names(entry.value) for entry in (cases_of(step) if depth else entries)):
         return (
             f"step '{name}' reads its own result by its name, which is the list of all items after the loop"
@@ -178,6 +183,25 @@ def _reason(flow: _Flow, step: Map, own: frozenset[str], depth: int = 0) -> str 
     if _is_read(flow, following):
         return f"the result of step '{target}' is read, which would be a list: step '{name}' goes there for each item"
     return _reason(flow, following, frozenset({*_GIVEN, *given, _item(target)}), depth + 1)
+
+
+def _handed_on(step: Map, entries: list[Entry]) -> tuple[dict[str, Value], set[str]]:
+    """Return what begins before the loop and goes with an item, and to which steps."""
+    targets = [target for entry in entries for target in nexts_of(entry)]
+    return item_scope.handed_on(step, entries, [_given(target) for target in targets]), _names_of(targets)
+
+
+def _begun_twice(flow: _Flow, step: Map, entries: list[Entry]) -> str | None:
+    """Return a value that goes with each item, and is not the item's alone."""
+    handed, after = _handed_on(step, entries)
+    return next(
+        (
+            name
+            for name, first in handed.items()
+            if not item_scope.is_of_items(flow.page, step, entries, name, first, after)
+        ),
+        None,
+    )
 
 
 def _is_done_twice(step: Map, entries: list[Entry]) -> bool:
@@ -227,6 +251,8 @@ def _spread(flow: _Flow, step: Map, own: frozenset[str], *, new: bool = False) -
     entries = list(_of_items(step, own, new=new))
     if entries and not step.has("tool"):
         _with_tool(step)
+    if not new and (handed := _handed_on(step, entries)[0]):
+        item_scope.begin_again(flow.page, step, entries, handed)
     for entry in entries:
         block = map_of(entry.value)
         guard = block.get("when")

@@ -9,7 +9,7 @@ import re
 
 from noetl.formatting.nodes import Entry, Map, Text, inside, map_of, text_of
 from noetl.formatting.spelling import rename, rewrite
-from noetl.formatting.templates import in_templates
+from noetl.formatting.templates import Replace, in_templates
 from noetl.migration.page import QUERIES, Page, kind_of
 from noetl.migration.rule import Rule
 from noetl.migration.rules.steps.http_result import read_as_answers
@@ -23,6 +23,8 @@ _WORD = re.compile(r"(?<![\w.'\"])result\.status\s{0,9}[=!]=\s{0,9}['\"](?:succe
 """A status that is the envelope's or the body's own."""
 _STATEMENTS = (*QUERIES, "statement")
 """Keys whose SQL reads what is written as ``data``."""
+_WRITTEN = frozenset({"data", "args", "params"})
+"""Keys of a ``save`` with what it writes: its SQL reads that as ``data``, and the result without them."""
 _AROUND_IT = {"status_code": "status", "headers": "headers", "url": "url", "elapsed": "elapsed"}
 _AROUND = re.compile(rf"(?<![\w.'\"])this\.data\.({'|'.join(_AROUND_IT)})\b")
 _WHOLE = re.compile(r"(?<![\w.'\"])this\.data\b(?!\s*[.\[]|\s+is\s+(?:not\s+)?defined\b)")
@@ -51,8 +53,8 @@ def apply(page: Page) -> None:
             block = owner.get(name)
             entries = list(inside(block)) if isinstance(block, Map) else []
             for entry in entries:
-                if entry.key not in _STATEMENTS and not taken:
-                    rename(entry.value, _data_of_this if http else _data_of_result)
+                if not taken and (entry.key not in _STATEMENTS or not _WRITTEN & set(map_of(block).keys())):
+                    _read_data(page, owner, entry, _data_of_this if http else _data_of_result)
             sure = any(_AROUND.search(text_of(entry.value) or "") for entry in entries)
             for entry in entries if http else ():
                 _read_answer(page, entry, sure=sure)
@@ -90,6 +92,26 @@ def _data_of_this(name: str, attribute: str | None) -> tuple[str, bool] | None:
 
 def _data_of_result(name: str, attribute: str | None) -> tuple[str, bool] | None:
     return ("result", False) if name == "data" else None
+
+
+def _read_data(page: Page, owner: Map, entry: Entry, change: Replace) -> None:
+    """Read ``data`` in one text as the result.
+
+    In SQL, some releases read the input of the task by this name.
+    """
+    given, unclear = owner.get("args", "with", "input"), False
+
+    def in_statement(name: str, attribute: str | None) -> tuple[str, bool] | None:
+        nonlocal unclear
+        made = change(name, attribute)
+        if made is None or (isinstance(given, Map) and (attribute is None or given.has(attribute))):
+            return None
+        unclear = unclear or isinstance(given, Text)
+        return made
+
+    rename(entry.value, in_statement if entry.key in _STATEMENTS else change)
+    if unclear:
+        page.note(entry, "`data` in the SQL of a `save` is the result of the task, not its input")
 
 
 def _calls_http(owner: Map) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from noetl.dsl.shapes_in_code import is_parameter
 from noetl.formatting.nodes import Entry, Map, Text, copied, map_of, text_of
 from noetl.migration.page import QUERIES, Page, kind_of
 from noetl.migration.rule import Rule
@@ -43,11 +44,25 @@ def apply(page: Page) -> None:
             if storage_entry is not None and kind is not None:
                 storage_entry.value = kind
                 block.entries += [inner for inner in storage.entries if inner.key not in ("type", "kind")]
+        _hand_over(block, text_of(block.get("storage", "type")))
         for name in ("storage", "type"):
             if text_of(block.get(name)) is not None and not block.has("tool"):
                 block.rename(name, "tool")
         if block.has("tool") or block.has("kind"):
             one.rename("save", "sink")
+
+
+def _hand_over(block: Map, kind: str | None) -> None:
+    """Hand what is written to code as ``data``, where that is a parameter."""
+    if kind != "python" or not is_parameter(text_of(block.get("code")) or "", "data"):
+        return
+    written = block.entry("data") or block.entry("args") or block.entry("params")
+    value = written.value if written is not None else Map([], flow=True)
+    given = Map([Entry("data", value, "data")], flow=not isinstance(value, Map) or value.flow)
+    if written is None:
+        block.entries.append(Entry("args", given, "args"))
+    else:
+        written.key, written.raw_key, written.value = "args", "args", given
 
 
 def _statement(block: Map) -> str:
