@@ -84,6 +84,9 @@ def test_what_an_execution_reads_does_not_grow_with_their_number(runtime: LocalR
         played(name, 2)
     first = measured()
     played("plain", MORE, MORE)
+    before = rows_read(runtime)
+    assert [runtime.store.executions(limit=20, status=status) for status in ("running", "paused")] == [[], []]
+    assert rows_read(runtime) - before < 100, "a list of those that have not ended passes by those that have"
     later = measured()
     assert {
         name: (first[name], count) for name, count in later.items() if count > 2 * first[name] + 100

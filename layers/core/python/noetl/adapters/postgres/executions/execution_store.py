@@ -372,7 +372,7 @@ class PostgresExecutionStore(PostgresFigures):
         wanted: ExecutionFilter = EVERY,
     ) -> Sequence[ExecutionInfo]:
         values = query_params.listing(limit, before, status, wanted)
-        query = query_params.listing_query(wanted)
+        query = query_params.listing_query(status, wanted)
         return [row_mappers.info(row) for row in self.database.run(query, values)]
 
     def events(self, execution_id: int, *, after: int = 0, limit: int = 1000) -> Sequence[StoredEvent]:

@@ -8,6 +8,7 @@ from noetl.adapters.postgres.literals import documents, flag, flags, number, num
 from noetl.domain.events import Cancel, Event, Redrive, encode_event
 from noetl.domain.labels import label_texts
 from noetl.domain.results.retention import mentioned
+from noetl.domain.state import TERMINAL
 from noetl.ports.executions.answers import ExecutionFilter
 
 MAX_ID = 2**63 - 1
@@ -37,11 +38,13 @@ def listing(
     }
 
 
-def listing_query(wanted: ExecutionFilter) -> str:
+def listing_query(status: str | None, wanted: ExecutionFilter) -> str:
     """The query whose plan begins with what narrows most."""
     if wanted.ids is not None:
         return "list_named"
-    return "list_executions" if wanted.parent is None else "list_children"
+    if wanted.parent is not None:
+        return "list_children"
+    return "list_live" if status and status not in TERMINAL else "list_executions"
 
 
 def held(event: Event) -> bytes:

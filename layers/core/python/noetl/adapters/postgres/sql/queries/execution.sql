@@ -262,6 +262,12 @@ SELECT @listed_columns
 FROM noetl.execution WHERE execution_id < :before::bigint AND @execution_fits
 ORDER BY execution_id DESC LIMIT :limit::bigint;
 
+-- name: list_live
+-- Those with one status that is no end, newest first: by the index execution_live, however many have ended.
+SELECT @listed_columns
+FROM noetl.execution WHERE ended_at IS NULL AND status = :status AND execution_id < :before::bigint AND @execution_fits
+ORDER BY execution_id DESC LIMIT :limit::bigint;
+
 -- name: list_children
 -- Children of one execution, newest first. A plan serves every call, so a parent that may be NULL would have to be looked for in all
 -- executions. The bounds and the order name parent and id as a pair, because only the index execution_parent has that order.
