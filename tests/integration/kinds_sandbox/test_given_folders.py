@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,6 +30,16 @@ def shell(command: str, **env: str) -> dict:
 def outcome(found: dict) -> str:
     assert "error" not in found, found
     return found["result"]["stdout"]
+
+
+@pytest.fixture
+def way(ground) -> Iterator[Path]:  # noqa: F811
+    """A link to the folders of the worker, in a folder that everybody may search."""
+    above = Path(tempfile.mkdtemp(prefix="way-"))
+    above.chmod(0o755)
+    (above / "link").symlink_to(ground.root)
+    yield above / "link"
+    shutil.rmtree(above)
 
 
 @every_shape
@@ -92,7 +106,7 @@ def test_nothing_leads_out_of_a_folder(ground, shape):  # noqa: F811
 
 
 LED_ASTRAY = """
-import os, socket
+import ctypes, os, socket, stat
 found = []
 place = FOLDER
 def attempt(name, make):
@@ -109,8 +123,20 @@ for kind, make in (('link', lambda path: os.symlink('x', path)), ('pipe', os.mkf
     make(own)
     attempt(f'moved {kind}', lambda path: os.rename(own, path))
     attempt(f'second {kind}', lambda path: os.link(own, path, follow_symlinks=False))
+for name, number in (('block', os.makedev(7, 0)), ('character', 0)):
+    kind = stat.S_IFBLK if number else stat.S_IFCHR
+    attempt(name, lambda path: os.mknod(path, kind | 0o600, number))
 open(f'{place}/file', 'w').close()
 os.makedirs(f'{place}/folder/in')
+own = f"{os.environ['HOME']}/folder"
+os.mkdir(own)
+os.symlink('/etc/passwd', f'{own}/link')
+os.mkfifo(f'{own}/pipe')
+def exchange(path):
+    if ctypes.CDLL(None).renameat2(-100, own.encode(), -100, f'{place}/folder'.encode(), 2) != 0:
+        raise OSError
+attempt('exchanged folder', exchange)
+attempt('moved folder', lambda path: os.rename(own, path))
 result = found
 """
 
@@ -123,10 +149,15 @@ def test_only_files_and_folders_are_made_there(ground, shape):  # noqa: F811
     assert found.get("result") == [], found
 
 
-@combined(["root-all", "ordinary-all"], shape=["all", "a root of its own", "namespaces"])
-def test_programs_that_run_tasks_stay_as_they_are(ground, shape):  # noqa: F811
-    """Also where a folder that is given holds them: a checkout with its environment."""
+@combined(
+    ["root-all-plain", "root-all-link", "ordinary-all-link"],
+    shape=["all", "a root of its own", "namespaces"],
+    by=["plain", "link"],
+)
+def test_programs_that_run_tasks_stay_as_they_are(ground, way, shape, by):  # noqa: F811
+    """Also where a folder that is given holds them, under its own name and by a link: a checkout with its environment."""
     installed = ground.root / "library" / "installed.py"
+    folder = ground.root if by == "plain" else way
     found = ground.run(
         [
             shell(
@@ -135,11 +166,98 @@ def test_programs_that_run_tasks_stay_as_they_are(ground, shape):  # noqa: F811
             shell("echo new > new.txt; ls"),
         ],
         layers_for(shape, ground.user),
-        task_folders=[str(ground.root)],
+        task_folders=[str(folder)],
     )
     assert outcome(found[0]).splitlines() == ["installed = True", "kept"]
     assert "new.txt" in outcome(found[1])
     assert installed.read_text() == "installed = True\n"
+
+
+def lead_astray(ground, *below: str) -> Path:  # noqa: F811
+    """Folders of a checkout, with a link from before: a task that renames what is above it leads ``shared/<below>`` to a secret."""
+    secret = ground.root / "secret"
+    for folder in (secret, ground.shared.joinpath(*below), ground.shared / "x"):
+        folder.mkdir(parents=True)
+    (secret / "key").write_text("KEY")
+    (ground.shared / "x" / below[-1]).symlink_to(secret)
+    for path in ground.root.rglob("*"):
+        os.chown(path, ground.user, ground.user, follow_symlinks=False)
+    return secret
+
+
+@every_shape
+def test_a_given_folder_in_another_one_is_not_what_a_task_makes_of_its_name(ground, shape):  # noqa: F811
+    secret = lead_astray(ground, "b", "c")
+    given = {"task_folders": [str(ground.shared / "b" / "c"), str(ground.shared)]}
+    layers = layers_for(shape, ground.user)
+    work = shell(f"pwd; cd {ground.shared} && mv b old && mv x b")
+    moved, again = ground.run([work, shell("cat key; echo changed > key")], layers, **given)
+    assert outcome(moved) == f"{ground.shared}/b/c\n"
+    for found in (
+        again,
+        *ground.run([shell(f"cat {secret}/key; echo changed > {secret}/key")], layers, **given),
+    ):
+        assert found["code"] == "task_folder" and "leads to another place" in found["error"], found
+    assert (secret / "key").read_text() == "KEY"
+
+
+@every_shape
+def test_the_folder_of_a_playbook_is_not_what_a_task_makes_of_its_name(ground, shape):  # noqa: F811
+    """Where it lies in a folder that is given."""
+    secret = lead_astray(ground, "b", "books")
+    (ground.shared / "b" / "books" / "data.csv").write_text("n\n1\n")
+    given = {
+        "task_folders": [str(ground.shared)],
+        "data_dirs": [str(ground.shared / "b" / "books"), str(ground.shared)],
+    }
+    query = "SELECT * FROM read_csv('key', header=false)"
+    calls = [
+        {"kind": "duckdb", "params": {"query": "FROM t", "sources": {"t": {"file": "data.csv"}}}},
+        {"kind": "duckdb", "params": {"query": "FROM 'data.csv'"}},
+        shell("mv b old && mv x b"),
+        shell(f"cat {secret}/key"),
+        {"kind": "python", "params": {"code": f"result = open({str(secret / 'key')!r}).read()"}},
+        {"kind": "duckdb", "params": {"query": query}},
+        {"kind": "duckdb", "params": {"query": query.replace("'key'", f"'{secret}/key'")}},
+        {"kind": "duckdb", "params": {"query": "FROM t", "sources": {"t": {"file": "key", "format": "csv"}}}},
+        {"kind": "script", "params": {"uri": "key", "interpreter": "sh"}},
+    ]
+    layers = layers_for(shape, ground.user)
+    own, by_name, moved, *others = ground.run(calls, layers, **given)
+    assert own["result"]["rows"] == [{"n": 1}], own
+    assert by_name["code"] == "path_outside" and "tasks may write to" in by_name["error"], by_name
+    assert "error" not in moved, moved
+    for found in (*others, *ground.run(calls[3:], layers, **given)):
+        assert "error" in found and "KEY" not in str(found), found
+
+
+@every_shape
+def test_what_is_no_folder_any_more_is_left_out(ground, shape):  # noqa: F811
+    """Tasks go on without it, and a command that would begin in it says so."""
+    ground.shared.rmdir()
+    ground.shared.write_text("a file")
+    python, missing = ground.run(
+        [{"kind": "python", "params": {"code": "result = 1"}}, shell("true")], layers_for(shape, ground.user)
+    )
+    assert python.get("result") == 1, python
+    assert missing["code"] == "task_folder", missing
+
+
+def test_a_pipe_is_not_waited_for(ground):  # noqa: F811
+    """Beside a playbook, where people put them."""
+    pipe = ground.playbooks / "pipe.csv"
+    os.mkfifo(pipe)
+    calls = [
+        {"kind": "duckdb", "params": {"query": f"FROM read_csv('{name}')"}}
+        for name in ("pipe.csv", str(pipe))
+    ]
+    calls += [
+        {"kind": "duckdb", "params": {"query": "FROM t", "sources": {"t": {"file": "pipe.csv"}}}},
+        {"kind": "script", "params": {"uri": "pipe.csv", "interpreter": "sh"}},
+        {"kind": "http", "params": {"url": "http://127.0.0.1:9/", "method": "POST", "multipart": {"f": {"file": "pipe.csv"}}}},
+    ]  # fmt: skip
+    for found in ground.run(calls, None):
+        assert found.get("code") == "path_invalid", found
 
 
 def test_a_command_says_what_it_misses(ground):  # noqa: F811
@@ -177,7 +295,8 @@ workflow:
   - step: count
     tool:
       kind: duckdb
-      query: "SELECT count(*) AS n FROM read_csv('names.csv')"
+      sources: { names: { file: names.csv } }
+      query: "SELECT count(*) AS n FROM names"
     next: { arcs: [{ step: end }] }
   - step: end
     tool:

@@ -8,6 +8,10 @@ import pytest
 
 from noetl.cli.options import CommandTarget
 from noetl.cli.task_folders import give_folders, words_of
+from noetl.domain.errors import InvalidInputError
+from noetl.kinds.sandbox import layers as found_layers
+from noetl.kinds.sandbox import places
+from noetl.kinds.sandbox.layers import Layers
 
 STEP = 'workflow:\n  - step: start\n    tool: { kind: shell, command: "cat ./seen.txt" }\n'
 
@@ -50,14 +54,44 @@ def test_without_it_a_dry_run_says_nothing(noetl, write):
     assert noetl("run", file, "--dry-run", "--json").json[0]["task_folders"] == []
 
 
-@pytest.mark.parametrize("folder", ["nowhere", "one.yaml", "home", ".", "/", "a:b"])
+@pytest.mark.parametrize(
+    "folder", ["nowhere", "one.yaml", "home", ".", "/", "a:b", "", "~nobody of that name", "loop", "x" * 300]
+)
 def test_a_folder_that_cannot_be_given_ends_the_command(noetl, write, tmp_path, folder):
     for name in ("home", "a:b"):
         (tmp_path / name).mkdir()
+    (tmp_path / "loop").symlink_to("loop")
     file = write("one.yaml", STEP)
     for words in (("run", file), ("run", file, "--dry-run"), ("resume",), ("redrive", "latest")):
         ran = noetl(*words, "--task-folder", folder)
         assert ran.code == 2 and "cannot be given to tasks" in ran.err, ran
+
+
+def test_behind_a_link_the_folder_above_is_that_of_its_place(tmp_path, monkeypatch):
+    (tmp_path / "real" / "in").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real/in")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOETL_HOME", "/srv/home")
+    give_folders(["link/..", "link"], CommandTarget())
+    assert os.environ["NOETL_TASK_FOLDERS"].split(os.pathsep) == [f"{tmp_path}/real", f"{tmp_path}/link"]
+
+
+def test_a_variable_that_is_not_set_names_no_folder(tmp_path, monkeypatch):
+    """``--task-folder "$UNSET"``."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOETL_HOME", "/srv/home")
+    with pytest.raises(InvalidInputError, match="it is empty"):
+        give_folders([""], CommandTarget())
+
+
+def test_a_dry_run_refuses_what_the_run_refuses(noetl, write, tmp_path, monkeypatch):
+    """Programs that run tasks, where nothing keeps tasks from changing them."""
+    library = tmp_path / "work" / "deep" / "er"
+    library.mkdir(parents=True)
+    monkeypatch.setattr(places, "library_path", lambda: [str(library)])
+    monkeypatch.setattr(found_layers, "layers", lambda: Layers(landlock=6, namespaces=True))
+    ran = noetl("run", write("one.yaml", STEP), "--dry-run", "--task-folder", "work")
+    assert ran.code == 2 and "keeps tasks from changing them" in ran.err, ran
 
 
 def test_it_is_for_this_machine_and_for_one_execution(noetl, write, tmp_path):

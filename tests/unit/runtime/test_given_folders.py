@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
+from importlib import metadata
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from noetl.domain.errors import InvalidInputError
+from noetl.kinds.registry import ENTRY_POINT_GROUP
 from noetl.kinds.sandbox import layers as found_layers
 from noetl.kinds.sandbox import places
 from noetl.kinds.sandbox.layers import Layers
 from noetl.kinds.sandbox.places import Places, readable
+from noetl.kinds.support.open_parts import open_parts
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.settings import Settings
-from noetl.runtime.task_folders import VARIABLE, refuse_open_programs
+from noetl.runtime.task_folders import VARIABLE, guard_programs, refuse_open_programs
 
 
 def given(*folders: object, home: Path, **env: str) -> tuple[str, ...]:
@@ -61,6 +67,11 @@ def test_a_folder_is_given_whole_and_in_order(project, tmp_path):
         ("{root}/other", "home folder"),
         ("{root}/other/.noetl/work", "home folder"),
         ("relative", "not absolute"),
+        ("~nobody of that name", "no such home folder"),
+        ("{root}/file", "no folder"),
+        ("{root}/loop", "no folder"),
+        ("{root}/project/data/out", "a link leads out"),
+        ("{root}/deep/up/..", "where the engine keeps"),
     ],
 )
 def test_a_folder_with_secrets_is_refused(project, tmp_path, monkeypatch, folder, reason):
@@ -68,6 +79,11 @@ def test_a_folder_with_secrets_is_refused(project, tmp_path, monkeypatch, folder
     for name in ("home", "keys", "cache", "other/.noetl/work", "user"):
         (tmp_path / name).mkdir(parents=True)
     (tmp_path / "link").symlink_to(home)
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+    (project / "data" / "out").symlink_to(Path("/srv"))
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "up").symlink_to(tmp_path / "keys")
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     text = folder.format(home=home, root=tmp_path)
     named = {
@@ -89,6 +105,20 @@ def test_folders_with_the_usual_names_are_fine(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "user"))
     for folder in (tmp_path / "user" / "work", "/usr/src/app", "/srv/data", "/opt/app"):
         assert given(folder, home=tmp_path / "user/.noetl") == (str(folder),)
+
+
+def test_a_name_means_what_it_means_to_the_system(project, tmp_path, monkeypatch):
+    """Behind a link ``..`` is the folder above the place that it leads to."""
+    (tmp_path / "way").symlink_to(project / "data")
+    home = tmp_path / "home"
+    assert given(f"{tmp_path}/way/../bin", home=home) == (f"{project}/bin",)
+    assert given(f"/{project}", tmp_path / "way", home=home) == (str(project), f"{tmp_path}/way")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    assert given(project, home=home) == (str(project),), "a user of whom the system knows no home folder"
+    assert list(open_parts(str(project), ())) == [str(project)]
+    with pytest.raises(InvalidInputError, match="no such home folder"):
+        given("~/x", home=home)
 
 
 COVERED, OPEN = Layers(landlock=6, namespaces=True), Layers(landlock=6)
@@ -125,6 +155,65 @@ def test_programs_that_tasks_could_change_are_refused(project, tmp_path, monkeyp
             with pytest.raises(InvalidInputError, match="keeps tasks from changing them"):
                 refuse_open_programs([str(folder)])
         refuse_open_programs([str(project / "bin")])
+
+
+def test_a_place_of_modules_that_a_task_could_make_is_refused(project, monkeypatch):
+    """It would be looked in by the next import. One in a place that is covered, such as the archive that Python names, is covered, too."""
+    monkeypatch.setattr(found_layers, "layers", lambda: COVERED)
+    library = project / ".venv"
+    library.mkdir()
+    monkeypatch.setattr(places, "library_path", lambda: [str(library), f"{library}/python.zip"])
+    refuse_open_programs([str(project)])
+    monkeypatch.setattr(places, "library_path", lambda: [f"{project}/lib"])
+    with pytest.raises(InvalidInputError, match="keeps tasks from changing them"):
+        refuse_open_programs([str(project)])
+
+
+def test_modules_that_other_finders_know_count(project, monkeypatch):
+    """Packages that are installed for editing, and kinds; not so the program that was started."""
+    monkeypatch.setattr(found_layers, "layers", lambda: COVERED)
+    loaded = ModuleType("loaded_of_a_test")
+    loaded.__file__ = f"{project}/bin/loaded.py"
+    refuse_open_programs([str(project)])
+    monkeypatch.setitem(sys.modules, "__main__", loaded)
+    refuse_open_programs([str(project)])
+    finder = type("Finder", (), {"__module__": "finder_of_a_test", "find_spec": lambda *names: None})
+    finders = ModuleType("finder_of_a_test")
+    finders.MAPPING = {"kind_of_a_test": f"{project}/data/kind_of_a_test.py"}  # type: ignore[attr-defined]
+    for name, module in (("finder_of_a_test", finders), ("loaded_of_a_test", loaded)):
+        with monkeypatch.context() as patched:
+            patched.setitem(sys.modules, name, module)
+            patched.setattr(sys, "meta_path", [*sys.meta_path, finder])
+            with pytest.raises(InvalidInputError, match="keeps tasks from changing them"):
+                refuse_open_programs([str(project)])
+
+
+def test_a_folder_with_a_kind_of_its_own_is_refused(project, monkeypatch):
+    """Its module is imported when a task first asks for it, by any finder."""
+    kind = metadata.EntryPoint("x", "kind_of_a_test.module", ENTRY_POINT_GROUP)
+    spec = ModuleSpec("kind_of_a_test", None, origin=f"{project}/data/kind_of_a_test/__init__.py")
+    finder = SimpleNamespace(find_spec=lambda name, *more: spec if name == spec.name else None)
+    monkeypatch.setattr(found_layers, "layers", lambda: COVERED)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, finder])
+    refuse_open_programs([str(project)])
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [kind] if group == kind.group else [])
+    with pytest.raises(InvalidInputError, match="keeps tasks from changing them"):
+        refuse_open_programs([str(project)])
+
+
+def test_no_program_is_looked_for_in_a_given_folder(project, tmp_path, monkeypatch):
+    """Beside those of an environment there, which are covered."""
+    programs_at(monkeypatch, project / ".venv")
+    (project / ".venv" / "bin").mkdir()
+    (tmp_path / "way").symlink_to(project / "bin")
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(found_layers, "layers", lambda: COVERED)
+    kept = [f"{project}/.venv/bin", "/usr/bin", str(tmp_path)]
+    monkeypatch.setenv(
+        "PATH", os.pathsep.join([f"{project}/bin", "", ".", f"{tmp_path}/way", *kept, str(project)])
+    )
+    guard_programs([str(project)])
+    assert os.environ["PATH"].split(os.pathsep) == kept
 
 
 def test_programs_are_found_by_every_name_of_a_folder(project, tmp_path, monkeypatch):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.support.paths import path_of_file_uri, resolve_inside
+from noetl.domain.kinds import TaskSettings
+from noetl.kinds.support.given_folders import settled
+from noetl.kinds.support.paths import locate, open_file, path_of_file_uri, resolve_inside
 
 
 @pytest.fixture
@@ -60,6 +64,53 @@ def test_without_folders_nothing_is_allowed(roots):
 def test_link_to_itself_is_not_found(roots):
     with pytest.raises(TaskError):
         resolve_inside("loop", (roots / "first",))
+
+
+def test_a_pipe_is_no_file(roots):
+    """Whoever opens it would wait."""
+    pipe = roots / "first" / "pipe"
+    os.mkfifo(pipe)
+    for attempt in (lambda: resolve_inside("pipe", (roots / "first",)), lambda: open_file(pipe)):
+        with pytest.raises(TaskError) as caught:
+            attempt()
+        assert caught.value.code == "path_invalid"
+
+
+def test_a_file_is_opened_where_it_was_checked(roots):
+    """A task may lead a name elsewhere in between, at the end of the way or on it."""
+    settings = TaskSettings(data_dirs=(str(roots / "first"),), task_folders=(str(roots / "first"),))
+    (roots / "first" / "in").mkdir()
+    (roots / "first" / "in" / "first.txt").write_text("in")
+    for name, before in (("in/first.txt", "in"), ("first.txt", "first.txt")):
+        found = locate(name, settings)
+        with open_file(found) as stream:
+            assert stream.read() in (b"in", b"first")
+        (roots / "first" / before).rename(roots / f"was {before}")
+        (roots / "first" / before).symlink_to(roots / f"was {before}")
+        with pytest.raises(TaskError) as caught:
+            open_file(found)
+        assert caught.value.code == "file_unreadable"
+        with pytest.raises(TaskError) as caught:
+            locate(name, settings)
+        assert caught.value.code == "path_outside"
+
+
+def test_a_folder_that_tasks_led_elsewhere_is_none_of_those_that_are_read(roots):
+    """It lies in one that they may write to; one that lies elsewhere stays."""
+    given, books = roots / "first", roots / "first" / "books"
+    settings = TaskSettings(data_dirs=(str(books), str(roots / "second")), task_folders=(str(given),))
+    books.mkdir()
+    (books / "own.txt").touch()
+    assert locate("own.txt", settings) == books / "own.txt"
+    books.rename(given / "old")
+    books.symlink_to(roots / "forbidden")
+    with pytest.raises(TaskError) as caught:
+        locate("forbidden.txt", settings)
+    assert caught.value.code == "file_not_found"
+    assert locate("second.txt", settings) == roots / "second" / "second.txt"
+    given.rename(roots / "was")
+    given.symlink_to(roots / "forbidden")
+    assert settled(str(given), settings.task_folders) is None, "by tasks of another process"
 
 
 def test_file_uris():

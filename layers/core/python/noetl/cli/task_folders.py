@@ -17,7 +17,8 @@ def give_folders(folders: Sequence[str], at: CommandTarget) -> None:
 
     Relative ones begin where the command runs. Raises InvalidInputError for one that cannot be given, and where a server runs the tasks.
     """
-    from noetl.runtime.task_folders import VARIABLE, refused
+    from noetl.kinds.support.given_folders import is_folder
+    from noetl.runtime.task_folders import VARIABLE, absolute, refused
 
     if not folders:
         return
@@ -29,10 +30,10 @@ def give_folders(folders: Sequence[str], at: CommandTarget) -> None:
         )
     given = []
     for folder in folders:
-        path = Path(folder).expanduser().absolute()
-        if not path.is_dir():
+        path = absolute(folder, str(Path.cwd()))
+        if not is_folder(path):
             raise refused(folder, "there is no such folder", hint="name a folder that is there")
-        given.append(os.path.normpath(path))
+        given.append(path)
         if os.pathsep in given[-1]:
             raise refused(folder, f"its name has a {os.pathsep!r}", hint="name a folder without it")
     had = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]

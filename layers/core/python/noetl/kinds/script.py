@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError, model_validator
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import KindSpec, ParamProblem, TaskContext, TaskResult, TaskSettings
 from noetl.kinds.sandbox.environment import SEARCH_PATH
-from noetl.kinds.support.paths import path_of_file_uri, resolve_inside
+from noetl.kinds.support.paths import locate, open_file, path_of_file_uri
 from noetl.kinds.support.script_source import Source, fetch, time_left, unpinned
 from noetl.kinds.support.subprocess_task import ProgramParams, run_to_result
 
@@ -101,7 +101,7 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 def run(params: Params, context: TaskContext) -> TaskResult:
     """Run the script as ``run_to_result``.
 
-    Raises its TaskErrors, and ``checksum``, ``script_interpreter``, those of ``resolve_inside`` and ``fetch``.
+    Raises its TaskErrors, and ``checksum``, ``script_interpreter``, those of ``locate``, ``open_file`` and ``fetch``.
     """
     source = params.place
     pin = params.checksum.removeprefix("sha256:") if params.checksum is not None else None
@@ -137,21 +137,12 @@ def _locate(place: str, settings: TaskSettings) -> Path:
     scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", place)
     if scheme and scheme.group() != "file://":
         raise _no_source(place)
-    path = resolve_inside(
-        path_of_file_uri(place) if scheme else place, settings.data_dirs, hidden=settings.hidden_dirs
-    )
-    if not path.is_file():
-        raise TaskError(f"{place!r} is not a file", kind="storage_access", code="path_invalid")
-    return path
+    return locate(path_of_file_uri(place) if scheme else place, settings)
 
 
 def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise TaskError(
-            f"{str(path)!r} cannot be read: {error.strerror}", kind="storage_access", code="file_unreadable"
-        ) from None
+    with open_file(path) as stream:
+        return stream.read()
 
 
 def _require_checksum(path: Path, content: bytes, checksum: str) -> None:

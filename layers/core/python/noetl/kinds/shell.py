@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -17,6 +16,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import HOLE, KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.domain.text.braces import is_of_another_tool, templates_in
 from noetl.kinds.sandbox.environment import SEARCH_PATH
+from noetl.kinds.support.given_folders import is_folder
 from noetl.kinds.support.subprocess_task import ProgramParams, run_to_result
 
 SPEC = KindSpec(
@@ -106,7 +106,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     strict = ["-eu"] if params.interpreter == "sh" else ["-eu", "-o", "pipefail"]
     words = [program, *strict, "-c", params.command, params.interpreter, *params.texts()]
     begins_in = next(iter(context.settings.task_folders), "")
-    if begins_in and not Path(begins_in).is_dir():
+    if begins_in and not is_folder(begins_in):
         raise TaskError(
             f"the folder {begins_in!r}, in which shell commands begin, is not there",
             kind="storage_access",

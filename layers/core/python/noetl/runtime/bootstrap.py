@@ -48,7 +48,7 @@ from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.retention import prune_deps
 from noetl.runtime.settings import Settings
-from noetl.runtime.task_folders import refuse_open_programs
+from noetl.runtime.task_folders import guard_programs
 from noetl.services.automations.triggers import TriggerDeps
 from noetl.services.callbacks.callback_keys import callback_key
 from noetl.services.credentials.credentials import CredentialDeps
@@ -241,7 +241,7 @@ def open_engine(
 
     ``data_dirs``: folders that duckdb and script may read, beside those that tasks are given. ``server``: as ``open_stores`` takes it.
     """
-    refuse_open_programs(settings.task_folders)
+    guard_programs(settings.task_folders)
     kinds = registry or default_registry()
     stack = ExitStack()
     try:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from noetl.domain.errors import InvalidInputError
+from noetl.kinds.support.given_folders import entries_of, in_given, is_folder, settled
+from noetl.kinds.support.open_parts import own_folder
 
 VARIABLE = "NOETL_TASK_FOLDERS"
 GIVEN_BY = f"--task-folder, {VARIABLE}"
 OF_THE_SYSTEM = ("/proc", "/sys", "/dev", "/run", "/etc", "/boot")
 """Secrets, sockets of servers, and what shows other processes."""
 OF_EVERYBODY = ("/tmp", "/var/tmp", "/dev/shm")
-_MOST_LINKS = 40
-"""On the way to one file, as the system has it."""
 _SOURCES = "/usr/src"
 """Below the programs, and none of them: many images of containers work there."""
 _HOME = ".noetl"
@@ -33,23 +33,44 @@ def task_folders(env: Mapping[str, str]) -> tuple[str, ...]:
 
     A shell command begins in the first. Raises InvalidInputError(code="setting_invalid") for one that is not absolute.
     """
-    found = tuple(part for part in env.get(VARIABLE, "").split(os.pathsep) if part)
-    folders = tuple(str(Path(part).expanduser()) for part in found)
-    for folder, part in zip(folders, found, strict=True):
-        if not Path(folder).is_absolute():
-            raise refused(part, "it is not absolute", hint="absolute folders, joined as in PATH")
-    return folders
+    return tuple(absolute(part) for part in env.get(VARIABLE, "").split(os.pathsep) if part)
 
 
-def refuse_secrets(folders: Iterable[str], closed: Iterable[str | Path | None]) -> None:
-    """Refuse folders with what tasks must never see, or in it.
+def absolute(folder: str, start: str = "") -> str:
+    """Return the absolute name of a folder, where the system finds it.
+
+    What ``..`` means depends on links. ``start``: where relative names begin; empty: they are refused.
+    Raises InvalidInputError(code="setting_invalid").
+    """
+    try:
+        path = Path(start, Path(folder).expanduser())
+    except RuntimeError:
+        raise refused(folder, "no such home folder is known", hint="write the whole name of it") from None
+    if not folder:
+        raise refused(folder, "it is empty", hint="is a variable set?")
+    if not path.is_absolute():
+        raise refused(folder, "it is not absolute", hint="absolute folders, joined as in PATH")
+    return os.path.realpath(path) if ".." in path.parts else f"/{str(path).lstrip('/')}"
+
+
+def refuse_secrets(folders: Collection[str], closed: Iterable[str | Path | None]) -> None:
+    """Refuse folders with what tasks must never see, or in it, and what is no folder.
 
     ``closed``: folders and files of the engine. Raises InvalidInputError(code="setting_invalid").
     """
     own = _real(path for path in closed if path)
     for folder in folders:
-        if reason := _reason(Path(folder).resolve(), own):
+        if reason := _reason(Path(os.path.realpath(folder)), own):
             raise refused(folder, reason)
+        if os.path.lexists(folder) and not is_folder(folder):
+            raise refused(folder, "it is no folder")
+    for folder in folders:
+        if settled(folder, folders) is None:
+            raise refused(
+                folder,
+                "a link leads out to it from another folder that is given, and tasks could change where it leads",
+                hint="name it where it really is",
+            )
 
 
 def refused(folder: str, reason: str, hint: str = "") -> InvalidInputError:
@@ -75,7 +96,11 @@ def _reason(folder: Path, own: Iterable[Path]) -> str:
     if any(part.startswith(_OF_THE_ENGINE) for part in folder.parts):
         return "folders of that name are the engine's own"
     user = _user()
-    if folder.is_relative_to(user) and any(part.startswith(".") for part in folder.relative_to(user).parts):
+    if (
+        user
+        and folder.is_relative_to(user)
+        and any(part.startswith(".") for part in folder.relative_to(user).parts)
+    ):
         return "programs keep settings and secrets in hidden folders of a user's own folder"
     if _HOME in folder.parts or os.path.lexists(folder / _HOME):
         return f"it lies in or holds a home folder ({_HOME})"
@@ -88,6 +113,18 @@ def _reason_of_programs(folder: Path) -> str:
     above = next((place for place, _ in program_places() if folder.is_relative_to(place)), None)
     above = None if above == "/usr" and folder.is_relative_to(_SOURCES) else above
     return f"it is or lies in {above}, where programs that run tasks are" if above else ""
+
+
+def guard_programs(folders: Collection[str]) -> None:
+    """Refuse folders as ``refuse_open_programs``; look for no program in the others.
+
+    Raises InvalidInputError(code="setting_invalid").
+    """
+    if folders:
+        from noetl.runtime.looked_up import leave_search_path
+
+        refuse_open_programs(folders)
+        leave_search_path(folders)
 
 
 def refuse_open_programs(folders: Iterable[str]) -> None:
@@ -120,40 +157,25 @@ def _programs_in(folder: str) -> Iterator[tuple[str, bool]]:
     True: it lies directly in it, and no link there leads to it.
     """
     from noetl.kinds.sandbox.places import program_places
+    from noetl.runtime.looked_up import module_places
 
-    real = Path(folder).resolve()
+    real = os.path.realpath(folder)
     for source, target in program_places():
-        within = [entry for entry in _way_to(target) if entry != real and entry.is_relative_to(real)]
+        within = [Path(entry) for entry in entries_of(target, [real])]
         if within:
-            direct = Path(source).parent == real
+            direct = str(Path(source).parent) == real and Path(source).exists()
             yield target, direct and not any(entry.is_symlink() for entry in within)
-
-
-def _way_to(path: str) -> Iterator[Path]:
-    """Yield the real place of each name on the way to ``path``, also behind links."""
-    at, left, links = Path("/"), path.split("/"), 0
-    while left:
-        name = left.pop(0)
-        if name in ("", ".", "..", "/"):
-            at = at.parent if name == ".." else at
-            continue
-        entry = at / name
-        yield entry
-        if links < _MOST_LINKS and entry.is_symlink():
-            links += 1
-            leads_to = entry.readlink()
-            at, left = Path("/") if leads_to.is_absolute() else at, [*leads_to.parts, *left]
-        else:
-            at = entry
+    yield from ((place, False) for place in module_places() if in_given(place, [real]))
 
 
 def _shared() -> Iterator[Path]:
-    yield _user()
+    yield from filter(None, [_user()])
     yield from _real((*OF_EVERYBODY, tempfile.gettempdir()))
 
 
-def _user() -> Path:
-    return Path("~").expanduser().resolve()
+def _user() -> Path | None:
+    own = own_folder()
+    return Path(own) if own else None
 
 
 def _overlap(one: Path, other: Path) -> bool:
@@ -161,4 +183,4 @@ def _overlap(one: Path, other: Path) -> bool:
 
 
 def _real(paths: Iterable[str | Path]) -> list[Path]:
-    return [Path(path).expanduser().resolve() for path in paths]
+    return [Path(os.path.realpath(Path(path).expanduser())) for path in paths]

@@ -19,6 +19,7 @@ from noetl.cli.render.output import out, out_json, pretty, table
 from noetl.domain.errors import ConflictError
 from noetl.dsl.nodes import as_written
 from noetl.dsl.program import Node, Program, Step
+from noetl.runtime.task_folders import refuse_open_programs
 from noetl.services.catalog.playbook_needs import needs_of
 from noetl.services.executions.start_execution import check_payload
 
@@ -35,6 +36,8 @@ def show_plan(request: RunRequest, start: NewExecution, *, as_json: bool, at: Co
     check_payload(program, start.payload)
     check_sets(program, request.sets, strict=request.strict)
     needs = needs_of(program)
+    folders = () if at.remote else runtime_access.settings(at.home).task_folders
+    refuse_open_programs(folders)
     plan: dict[str, Any] = {
         "dry_run": True,
         "path": program.path,
@@ -42,7 +45,7 @@ def show_plan(request: RunRequest, start: NewExecution, *, as_json: bool, at: Co
         "steps": [{"step": step.name, "kinds": _kinds(step), "next": _next(step)} for step in program.steps],
         "credentials": sorted({need.name for need in needs.credentials}),
         "playbooks": sorted({need.name for need in needs.playbooks}),
-        "task_folders": [] if at.remote else list(runtime_access.settings(at.home).task_folders),
+        "task_folders": list(folders),
     }
     if as_json:
         out_json(plan)

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from noetl.domain.errors import TaskError
+from noetl.domain.kinds import TaskSettings
+from noetl.kinds.support.given_folders import in_given
 from noetl.kinds.support.open_parts import is_inside, open_parts
-from noetl.kinds.support.paths import resolve_inside
+from noetl.kinds.support.paths import refuse_special, resolve_inside
 from noetl.templating.contract import RenderedStatement
 from noetl.templating.sql_split import Token, tokens_of
 
@@ -31,12 +33,24 @@ class Folders:
     """The folders that may hold files.
 
     ``readable``: in the order in which relative names are looked for; ``writable``: for COPY … TO. ``hidden``: what is never read, also
-    where a readable folder contains it.
+    where a readable folder contains it. ``changing``: folders that are closed because tasks write to them.
     """
 
     readable: tuple[str, ...]
     writable: str | None
     hidden: tuple[str, ...] = ()
+    changing: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, settings: TaskSettings) -> Folders:
+        """Return the folders of a worker.
+
+        DuckDB opens files by their names, some time after they were checked: so none where tasks may write.
+        """
+        given = settings.task_folders
+        changing = tuple(folder for folder in settings.data_dirs if in_given(folder, given))
+        kept = tuple(folder for folder in settings.data_dirs if folder not in changing)
+        return cls(kept, settings.work_dir, (*settings.hidden_dirs, *given), (*changing, *given))
 
     @property
     def open(self) -> Iterator[str]:
@@ -50,6 +64,26 @@ class Folders:
         """Every folder a statement may touch, links followed."""
         given = (*self.readable, *((self.writable,) if self.writable else ()))
         return tuple(dict.fromkeys(str(Path(folder).resolve()) for folder in given))
+
+    def refuse(self, name: str) -> None:
+        """Refuse the name or pattern of a file that tasks may change.
+
+        Also the name of what is no file.
+
+        Raises TaskError: ``storage_access`` (``path_outside``, ``path_invalid``).
+        """
+        begin = _GLOB.split(name)[0]
+        begin = begin if begin == name else begin[: begin.rfind("/") + 1]
+        for root in (*self.roots, *self.changing):
+            path = Path(root, begin)
+            if os.path.lexists(path) and in_given(str(path), self.changing):
+                raise TaskError(
+                    f"{name!r} is in a folder that tasks may write to, where duckdb reads no file by its name",
+                    kind="storage_access",
+                    code="path_outside",
+                    hint="give it as a source (`sources`, file: …), read it in python or shell, or keep it outside of --task-folder",
+                )
+            refuse_special(path)
 
 
 def place_files(statement: RenderedStatement, folders: Folders) -> RenderedStatement:
@@ -107,8 +141,17 @@ class _Reader:
 
     def _source(self, index: int, *, is_table: bool = False) -> Iterator[tuple[int, str]]:
         name = self._name(index, is_table=is_table)
-        if name is not None and not Path(name).is_absolute() and not _URL.match(name):
-            yield index, _literal(self._find(name))
+        if name is None or _URL.match(name):
+            return
+        if Path(name).is_absolute():
+            self._folders.refuse(name)
+            return
+        try:
+            found = self._find(name)
+        except TaskError:
+            self._folders.refuse(name)  # says more, where that is the reason
+            raise
+        yield index, _literal(found)
 
     def _name(self, index: int, *, is_table: bool) -> str | None:
         """Return the file name at this place, None when there is something else."""

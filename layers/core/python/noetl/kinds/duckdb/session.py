@@ -234,9 +234,7 @@ def open_session(
     Raises TaskError; ``db_timeout`` once the task's time is up.
     """
     deadline = time.monotonic() + context.timeout
-    folders = Folders(
-        tuple(context.settings.data_dirs), context.settings.work_dir, context.settings.hidden_dirs
-    )
+    folders = Folders.of(context.settings)
     path = None if database is None else _database_path(database, folders)
     files = [*(file for table in tables for file in table.files), *([str(output)] if output else [])]
     with (

@@ -24,7 +24,8 @@ from noetl.kinds.duckdb.values import spool, spooled_rows
 from noetl.kinds.rows.formats import format_of
 from noetl.kinds.rows.reading import read_rows
 from noetl.kinds.rows.sources import promised_rows, references, row_format, rows_of
-from noetl.kinds.support.paths import resolve_inside
+from noetl.kinds.support.given_folders import in_given
+from noetl.kinds.support.paths import locate, open_file
 from noetl.templating.contract import RenderedStatement
 
 _PACKED = (".gz", ".zst")
@@ -54,11 +55,9 @@ def tables_of(
     Raises TaskError; ``details.source`` is the source's name.
     """
     found = []
-    settings = context.settings
-    readable = (*settings.data_dirs, *((settings.work_dir,) if settings.work_dir else ()))
     for number, (name, source) in enumerate(sources.items()):
         try:
-            maker = _Maker(name, source, context, folder / f"source-{number}", readable, stack)
+            maker = _Maker(name, source, context, folder / f"source-{number}", stack)
             found.append(maker.table())
         except TaskError as error:
             error.details.setdefault("source", name)
@@ -72,7 +71,6 @@ class _Maker:
     source: Source
     context: TaskContext
     place: Path
-    readable: Sequence[str]
     stack: ExitStack
 
     @property
@@ -86,8 +84,7 @@ class _Maker:
         if source.s3 is not None:
             return self._s3(source.s3)
         if source.file is not None:
-            path = resolve_inside(source.file, self.readable, hidden=self.context.settings.hidden_dirs)
-            return self._over([path], self._named(path.name))
+            return self._file(source.file)
         return self._ref(source.ref)
 
     # --- results of steps -----------------------------------------------------------------------
@@ -212,7 +209,7 @@ class _Maker:
                 hint='pass the result of a step: ref: "{{ step }}"',
             )
         format = self._named(key)
-        path = self.place.with_suffix("".join(Path(key).suffixes[-2:])[:20] or f".{format}")
+        path = self._beside(key, format)
         service = client("s3", AwsParams(auth=self.source.auth, region=self.source.region), self.context)
         with answering("s3", uri):
             body = service.get_object(Bucket=bucket, Key=key)["Body"]
@@ -229,6 +226,27 @@ class _Maker:
             )
 
     # --- files ----------------------------------------------------------------------------------
+
+    def _file(self, name: str) -> Table:
+        """Read a file where it is, or a copy of it where tasks may write.
+
+        DuckDB opens it by its name, and they could change where that leads.
+        """
+        settings = self.context.settings
+        path = locate(name, settings, filter(None, [settings.work_dir]))
+        format = self._named(path.name)
+        if not in_given(str(path), settings.task_folders):
+            return self._over([path], format)
+        copied = self._beside(path.name, format)
+        with open_file(path) as stream, copied.open("wb") as out:
+            while piece := stream.read(_CHUNK):
+                out.write(piece)
+                self._refuse_cancelled()
+        return self._over([copied], format)
+
+    def _beside(self, name: str, format: str) -> Path:
+        """Return where a copy of a file is written, with the ending that says how it is packed."""
+        return self.place.with_suffix("".join(Path(name).suffixes[-2:])[:20] or f".{format}")
 
     def _named(self, name: str) -> str:
         """Return the format of a file: the task's, else that of its name's ending."""

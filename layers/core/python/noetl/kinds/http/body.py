@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mimetypes
+import os
 import secrets
 from collections.abc import Callable, Generator, Iterator, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from noetl.kinds.http.params import Part
 from noetl.kinds.http.request import Headers, encode_body, scalar_text, usable_header
 from noetl.kinds.support.artifact_values import load
 from noetl.kinds.support.object_format import bytes_of_base64
-from noetl.kinds.support.paths import resolve_inside
+from noetl.kinds.support.paths import locate, open_file
 
 _PIECE = 256 * 1024
 Source = bytes | Streamed
@@ -66,7 +67,7 @@ def _part(name: str, given: Any, context: TaskContext) -> tuple[str, Source]:
     filename, media = given.filename, given.content_type
     content: Source
     if given.file is not None:
-        path = resolve_inside(given.file, context.settings.data_dirs, hidden=context.settings.hidden_dirs)
+        path = locate(given.file, context.settings)
         content = _file(path)
         filename = filename or path.name
         media = media or mimetypes.guess_type(filename)[0]
@@ -169,19 +170,11 @@ def _kept(ref: Mapping[str, Any], context: TaskContext) -> Streamed:
 
 
 def _file(path: Path) -> Streamed:
-    try:
-        if not path.is_file():
-            raise TaskError(f"{str(path)!r} is not a file", kind="storage_access", code="path_invalid")
-        size = path.stat().st_size
-    except OSError as error:
-        raise _unreadable(path, error) from None
+    with open_file(path) as found:
+        size = os.fstat(found.fileno()).st_size
 
     def pieces() -> Generator[bytes]:
-        try:
-            stream = path.open("rb")
-        except OSError as error:
-            raise _unreadable(path, error) from None
-        with stream:
+        with open_file(path) as stream:
             yield from _exactly(size, stream.read, str(path))
 
     return Streamed(size, pieces)
@@ -205,9 +198,3 @@ def _exactly(size: int, read: Callable[[int], bytes], what: str) -> Iterator[byt
             code="file_changed",
             retryable=True,
         )
-
-
-def _unreadable(path: Path, error: OSError) -> TaskError:
-    return TaskError(
-        f"{str(path)!r} cannot be read: {error.strerror}", kind="storage_access", code="file_unreadable"
-    )

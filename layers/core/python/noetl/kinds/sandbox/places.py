@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 import msgspec
 
+from noetl.kinds.support.given_folders import settled
 from noetl.kinds.support.open_parts import is_inside, open_parts
 
 Place = tuple[str, str, str]
@@ -82,30 +83,35 @@ def import_path(places: Places) -> list[str]:
 def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
     """List what a task may read, folders before their contents.
 
-    ``own`` is readable even where it is hidden. What lies in an operator's folder needs no place of its own, unless programs are there.
+    ``own`` is readable even where it is hidden. What lies in an operator's folder has no place of its own, unless programs are there: tasks
+    could have led its name elsewhere.
     """
     fixed = _fixed(places.hidden, tuple(library_path()))
     libraries = (places.libraries,) if places.libraries else ()
-    given = [target for _, target in _pairs(places.write)]
-    more = [
-        pair
-        for pair in (*_shown(places.read, places.hidden), *_pairs(libraries), *_pairs(own))
-        if not any(is_inside(pair[1], folder) for folder in given)
-    ]
-    return tuple(_without_nested(fixed, more)) if more else tuple(fixed.values())
+    read = _shown(places.read, places.hidden, places.write)
+    more = [*read, *_pairs((*libraries, *own), places.write)]
+    given = {place[1]: place for place in writable(places)}
+    found = _without_nested({**given, **fixed}, more) if more else fixed.values()
+    return tuple(place for place in found if given.get(place[1]) is not place)
 
 
 def program_places() -> tuple[Pair, ...]:
-    """Return where the programs and libraries of all tasks are, under every name."""
-    return tuple((source, target) for source, target, _ in _fixed((), tuple(library_path())).values())
+    """Return where the programs and libraries of all tasks are, under every name.
+
+    Also where modules would be looked for, if there were such a folder: a task could make it.
+    """
+    found = [(source, target) for source, target, _ in _fixed((), tuple(library_path())).values()]
+    absent = (entry for entry in library_path() if not os.path.exists(entry))
+    more = ((os.path.realpath(entry), _plain(entry)) for entry in absent)
+    return (*found, *(pair for pair in more if not any(is_inside(pair[1], place) for _, place in found)))
 
 
 def writable(places: Places) -> tuple[Place, ...]:
-    """Return the operator's folders.
+    """Return the operator's folders, without those that lie in another one.
 
     Hidden ones have been refused where they are set.
     """
-    return tuple(_without_nested({}, _pairs(places.write)))
+    return tuple(_without_nested({}, _pairs(places.write, places.write)))
 
 
 @cache
@@ -117,20 +123,27 @@ def _fixed(hidden: tuple[str, ...], libraries: tuple[str, ...]) -> Mapping[str, 
     return {place[1]: place for place in _without_nested({}, pairs)}
 
 
-def _shown(paths: Iterable[str], hidden: Iterable[str]) -> Iterator[Pair]:
-    for source, target in _pairs(paths):
+def _shown(paths: Iterable[str], hidden: Iterable[str], given: Collection[str] = ()) -> Iterator[Pair]:
+    for source, target in _pairs(paths, given):
         for found in open_parts(source, hidden):
             yield (found, found) if source == target else (found, target + found[len(source) :])
 
 
-def _pairs(paths: Iterable[str]) -> Iterator[Pair]:
-    """Each existing path under its own name and, where links lead to it, under its real one."""
+def _pairs(paths: Iterable[str], given: Collection[str] = ()) -> Iterator[Pair]:
+    """Each existing path under its own name and, where links lead to it, under its real one.
+
+    Without those that tasks could have led out of ``given``, the folders that they may write to.
+    """
     for path in paths:
-        if os.path.exists(path):
-            plain, real = os.path.abspath(path), os.path.realpath(path)
+        if os.path.exists(path) and (real := settled(path, given)) is not None:
             yield real, real
-            if plain != real:
+            if (plain := _plain(path)) != real:
                 yield real, plain
+
+
+def _plain(path: str) -> str:
+    """Return a name with one slash at its begin: two mean the same to Linux."""
+    return "/" + os.path.abspath(path).lstrip("/")
 
 
 def _without_nested(given: Mapping[str, Place], pairs: Iterable[Pair]) -> Iterator[Place]:

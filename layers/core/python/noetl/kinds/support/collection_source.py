@@ -19,7 +19,7 @@ from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.reading import Readable, read_rows, read_values
 from noetl.kinds.s3 import PAGE, refuse_own
 from noetl.kinds.support.params import ParamsChecker
-from noetl.kinds.support.paths import path_of_file_uri, resolve_inside
+from noetl.kinds.support.paths import locate, open_file, path_of_file_uri
 
 SPEC = KindSpec(name="loop.in", summary="What a loop goes over.", pool="io", default_timeout=900.0)
 
@@ -115,19 +115,15 @@ def _of_object(bucket: str, key: str, params: Params, context: TaskContext) -> I
 
 def _of_file(place: str, params: Params, context: TaskContext) -> Iterator[Any]:
     named = place if place.startswith("file:///") else unquote(place.removeprefix("file:"))
-    path = resolve_inside(
-        path_of_file_uri(named) if named.startswith("file:") else named,
-        context.settings.data_dirs,
-        hidden=context.settings.hidden_dirs,
-    )
+    path = locate(path_of_file_uri(named) if named.startswith("file:") else named, context.settings)
     what = f"file:{path.name}"
     format = _format(params, path.name, "", what)
     try:
-        if format == "parquet":
+        if format == "parquet" and not context.settings.task_folders:
             for rows in read_parquet(path, what=what):
                 yield from rows
             return
-        with path.open("rb") as stream:
+        with open_file(path) as stream:
             yield from read_elements(stream, format, what, params, context)
     except OSError as error:
         raise TaskError(

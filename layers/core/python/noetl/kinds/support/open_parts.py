@@ -44,8 +44,16 @@ def is_open_folder(folder: str, hidden: Iterable[str]) -> bool:
     """
     if any(is_inside(folder, place) for place in _real(hidden)):
         return False
-    own = os.path.realpath(Path("~").expanduser())
-    return not (is_inside(folder, own) and "/." in folder[len(own.rstrip("/")) :])
+    own = own_folder()
+    return own is None or not (is_inside(folder, own) and "/." in folder[len(own.rstrip("/")) :])
+
+
+def own_folder() -> str | None:
+    """Return the user's own folder, None where the system knows none."""
+    try:
+        return os.path.realpath(Path("~").expanduser())
+    except RuntimeError:
+        return None
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -63,8 +71,8 @@ def _real(hidden: Iterable[str]) -> list[str]:
 
 
 def _shared() -> set[str]:
-    own = (Path("~").expanduser(), tempfile.gettempdir(), "/tmp")
-    return {os.path.realpath(path) for path in own}
+    own = own_folder()
+    return {os.path.realpath(path) for path in (tempfile.gettempdir(), "/tmp", *((own,) if own else ()))}
 
 
 def _parts(path: str, hidden: list[str], shared: set[str]) -> Iterator[str]:

@@ -1,13 +1,80 @@
-"""The check that a playbook's path stays inside the folders that a deployment allows."""
+"""The check that a playbook's path stays inside the folders that a deployment allows.
+
+Tasks may write to some of these folders while a kind reads there. So a file is opened without links on the way that was checked.
+"""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from noetl.domain.errors import TaskError
-from noetl.kinds.support.open_parts import is_open
+from noetl.domain.kinds import TaskSettings
+from noetl.kinds.support.given_folders import settled
+from noetl.kinds.support.open_parts import is_inside, is_open
+
+_AT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Without a wait for a process that writes to a pipe."""
+
+
+def locate(path: str, settings: TaskSettings, more: Iterable[str] = ()) -> Path:
+    """Resolve the path of a file that a task may read, as ``resolve_inside`` does.
+
+    ``more``: folders beside those of ``settings``. Where tasks may write, open it with ``open_file``, and by no other name.
+    """
+    places = (settled(folder, settings.task_folders) for folder in (*settings.data_dirs, *more))
+    roots = [place for place in places if place is not None]
+    found = resolve_inside(path, roots, hidden=settings.hidden_dirs)
+    if not any(is_inside(str(found), root) for root in roots):  # a root was led to another place meanwhile
+        raise TaskError(
+            f"{path!r} is outside the allowed folders", kind="storage_access", code="path_outside"
+        )
+    return found
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a file at its real path; no link on the way is followed.
+
+    Raises TaskError: ``storage_access`` (code ``path_invalid`` for what is no file, or ``file_unreadable``).
+    """
+    at = os.open("/", _AT)
+    try:
+        for name in path.parts[1:-1]:
+            above, at = at, os.open(name, _AT, dir_fd=at)
+            os.close(above)
+        file = os.open(path.name or ".", _FILE, dir_fd=at)
+    except OSError as error:
+        raise TaskError(
+            f"{str(path)!r} cannot be read: {error.strerror}", kind="storage_access", code="file_unreadable"
+        ) from None
+    finally:
+        os.close(at)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise not_a_file(path)
+    return os.fdopen(file, "rb")
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a pipe, which would be waited for, a socket and a device.
+
+    Raises TaskError(code="path_invalid").
+    """
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise not_a_file(path)
+
+
+def not_a_file(path: object) -> TaskError:
+    return TaskError(f"{str(path)!r} is not a file", kind="storage_access", code="path_invalid")
 
 
 def resolve_inside(
@@ -45,6 +112,7 @@ def resolve_inside(
         )
     existing = next((found for found in inside if _exists(found)), None)
     if existing is not None:
+        refuse_special(existing)
         return existing
     if must_exist:
         raise TaskError(f"{path!r} does not exist", kind="not_found", code="file_not_found")

@@ -36,6 +36,7 @@ from noetl.runtime.aws.results import open_results
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.telemetry import Invocation, telemetry
 from noetl.runtime.stored_programs import StoredPrograms
+from noetl.runtime.task_folders import guard_programs
 from noetl.services.worker.batch_deps import BatchDeps, CommandBatchResult
 from noetl.services.worker.cancellation_marks import RevocationWatch
 from noetl.services.worker.consume_commands import work_batch
@@ -135,6 +136,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
     ):
         if not value:
             raise InvalidInputError(f"{name} is not set", code="setting_invalid")
+    guard_programs(settings.task_folders)
     kinds = default_registry()
     pools = _pools(settings, kinds)
     processors = os.cpu_count() or 1

@@ -36,7 +36,7 @@ from noetl.runtime.bootstrap import LOOPBACK
 from noetl.runtime.id_source import process_name
 from noetl.runtime.settings import Settings
 from noetl.runtime.stored_programs import StoredPrograms
-from noetl.runtime.task_folders import refuse_open_programs
+from noetl.runtime.task_folders import guard_programs
 from noetl.services.worker.batch_deps import BatchDeps
 from noetl.services.worker.task_log_writer import LineKeeper
 from noetl.services.worker.worker_deps import WorkerDeps
@@ -79,7 +79,7 @@ class HttpWorker:
     """
 
     def __init__(self, options: WorkerOptions, settings: Settings, registry: Registry | None = None) -> None:
-        refuse_open_programs(settings.task_folders)
+        guard_programs(settings.task_folders)
         self._pool = connections()
         exchange = exchange_with(self._pool, options.server, options.sign or _bearer(options.token))
         self.name = options.name or process_name()

@@ -53,7 +53,7 @@ def abi_version() -> int:
 def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str], shared: Iterable[str] = ()) -> int:
     """Make a ruleset that permits files below the given paths; return its descriptor.
 
-    In ``shared`` only files and folders are made: no links, pipes, sockets and devices.
+    In ``shared`` only files and folders are made: no links, pipes, sockets and devices, nor anything that was made in ``write``.
 
     A path that does not exist is skipped. From ABI 6 on, a process that enters the ruleset can also signal only processes that it starts,
     and reach only its own abstract sockets. Raises OSError.
@@ -64,7 +64,10 @@ def make_ruleset(abi: int, read: Iterable[str], write: Iterable[str], shared: It
     # An older kernel refuses a structure that is longer than its own, unless what it does not know is 0.
     ruleset = syscall(CREATE_RULESET, ctypes.addressof(attributes), ctypes.sizeof(attributes), 0)
     try:
-        for paths, rights in ((read, READ), (write, handled), (shared, handled & ~MAKE_OTHERS)):
+        # What is moved must not get rights by it. So a right of each that the other lacks keeps a folder, with the links in it, where it
+        # was made. No task makes a block device anyway: that takes a privilege.
+        own, given = handled & ~MAKE_BLOCK, handled & ~MAKE_OTHERS | MAKE_BLOCK
+        for paths, rights in ((read, READ), (write, own), (shared, given)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
     except BaseException:

@@ -307,11 +307,13 @@ def _give_all(places: Places, made: set[str]) -> None:
 def _covered(read: Places, write: Places) -> Places:
     """Return the programs and libraries that lie in a writable folder.
 
-    They are mounted over it, so that they stay as they are.
+    By each name of that folder they are mounted over it, so that they stay as they are.
     """
-    above = [f"{target}/" for _, target, _ in write]
     return [
-        place for place in read if place[2] != "link" and any(place[1].startswith(folder) for folder in above)
+        (source, target + source[len(folder) :], kind)
+        for folder, target, _ in write
+        for source, _, kind in read
+        if kind != "link" and source.startswith(f"{folder}/")
     ]
 
 
@@ -355,7 +357,7 @@ def _bound_processes(most: int) -> None:
 def _give(source: str, target: str, kind: str, made: set[str]) -> None:
     """Mount or link a place into the root.
 
-    A place that is gone, or that this user cannot reach, is skipped.
+    A place that is gone, that has become something else, or that this user cannot reach, is skipped.
     """
     try:
         if kind == "link":
@@ -367,7 +369,7 @@ def _give(source: str, target: str, kind: str, made: set[str]) -> None:
         else:
             _make_file(target, made)
         _mount(OLD + source, target, None, BIND | RECURSIVE)
-    except (FileNotFoundError, FileExistsError, PermissionError):
+    except (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError):
         return
 
 
