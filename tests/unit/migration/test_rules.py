@@ -285,6 +285,11 @@ REFUSED = {
         "      - { when: '{{ a }}{{ b }}', step: start }\n",
         ("next-conditions", 8, 5, "no single expression"),
     ),
+    "statements that are counted": (
+        "  - step: start\n    tool: { kind: postgres, query: SELECT 1; SELECT 2 }\n"
+        "    vars: { n: '{{ result.data.command_1[0].n }}' }\n",
+        ("vars-data", 7, 13, "counts the statements"),
+    ),
 }
 
 

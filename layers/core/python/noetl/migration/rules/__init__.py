@@ -39,6 +39,7 @@ from noetl.migration.rules.reading import (
     shell_text,
     spelling,
     steps_prefix,
+    vars_data,
 )
 from noetl.migration.rules.routing import (
     case_targets,
@@ -111,6 +112,7 @@ _MODULES = (
         result_envelope,
         save_answer,
         rows_variable,
+        vars_data,
         api_version,
         root_keys,
         root_variables,
