@@ -5,7 +5,7 @@ Its old settings belong here, too.
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Map, text_of
+from noetl.formatting.nodes import Map, map_of, text_of
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
@@ -34,6 +34,12 @@ def apply(page: Page) -> None:
         if tool.has("chunk_size") and not tool.has("chunk_rows"):
             tool.rename("chunk_size", "chunk_rows")
         target = tool.get("target")
+        columns = tool.entry("mapping")
+        if isinstance(target, Map) and columns is not None and not target.has("mapping"):
+            if kind_of(map_of(tool.get("source"))) == "http":
+                tool.entries.remove(columns)
+                target.entries.append(columns)
+                target.flow = False
         if isinstance(target, Map) and not target.has("mapping"):
             for name in ("mode", "key"):
                 entry = target.entry(name)
