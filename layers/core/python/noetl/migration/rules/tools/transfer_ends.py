@@ -34,12 +34,7 @@ def apply(page: Page) -> None:
         if tool.has("chunk_size") and not tool.has("chunk_rows"):
             tool.rename("chunk_size", "chunk_rows")
         target = tool.get("target")
-        columns = tool.entry("mapping")
-        if isinstance(target, Map) and columns is not None and not target.has("mapping"):
-            if kind_of(map_of(tool.get("source"))) == "http":
-                tool.entries.remove(columns)
-                target.entries.append(columns)
-                target.flow = False
+        _move_mapping(tool)
         if isinstance(target, Map) and not target.has("mapping"):
             for name in ("mode", "key"):
                 entry = target.entry(name)
@@ -58,6 +53,17 @@ def apply(page: Page) -> None:
                 "a transfer writes to a table, not by a statement of its own",
                 "write target: { table: …, … } with `mode: upsert` and `key`",
             )
+
+
+def _move_mapping(tool: Map) -> None:
+    """Move the columns of a transfer from http into its target."""
+    columns, target = tool.entry("mapping"), tool.get("target")
+    if columns is None or not isinstance(target, Map) or target.has("mapping"):
+        return
+    if kind_of(map_of(tool.get("source"))) == "http":
+        tool.entries.remove(columns)
+        target.entries.append(columns)
+        target.flow = False
 
 
 RULE = Rule(
