@@ -15,6 +15,7 @@ from noetl.migration.rules.document import (
     root_credentials,
     root_keys,
     root_variables,
+    secret_names,
     telemetry,
 )
 from noetl.migration.rules.paging import (
@@ -118,6 +119,7 @@ _MODULES = (
         root_keys,
         root_credentials,
         root_variables,
+        secret_names,
         metadata_fields,
         label_text,
         executor_settings,
