@@ -20,7 +20,7 @@ from noetl.kinds.sandbox.places import Places, readable
 from noetl.kinds.support.open_parts import open_parts
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.settings import Settings
-from noetl.runtime.task_folders import VARIABLE, guard_programs, refuse_open_programs
+from noetl.runtime.task_folders import VARIABLE, absolute, guard_programs, refuse_open_programs
 
 
 def given(*folders: object, home: Path, **env: str) -> tuple[str, ...]:
@@ -208,12 +208,29 @@ def test_no_program_is_looked_for_in_a_given_folder(project, tmp_path, monkeypat
     (tmp_path / "way").symlink_to(project / "bin")
     monkeypatch.chdir(project)
     monkeypatch.setattr(found_layers, "layers", lambda: COVERED)
-    kept = [f"{project}/.venv/bin", "/usr/bin", str(tmp_path)]
-    monkeypatch.setenv(
-        "PATH", os.pathsep.join([f"{project}/bin", "", ".", f"{tmp_path}/way", *kept, str(project)])
-    )
+    for name in ("own", "linked"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "linked" / "docker").symlink_to(project / "bin" / "docker")
+    kept = [f"{project}/.venv/bin", "/usr/bin", f"{tmp_path}/own"]
+    left = [f"{project}/bin", "", ".", f"{tmp_path}/way", f"{tmp_path}/linked"]
+    monkeypatch.setenv("PATH", os.pathsep.join([*left, *kept, str(project)]))
     guard_programs([str(project)])
     assert os.environ["PATH"].split(os.pathsep) == kept
+
+
+@pytest.mark.parametrize("name", ["AWS_CONFIG_FILE", "PYTHONPYCACHEPREFIX", "LD_LIBRARY_PATH"])
+def test_a_folder_with_what_libraries_trust_is_refused(project, tmp_path, monkeypatch, name):
+    monkeypatch.setenv(name, str(tmp_path / "own"))
+    refuse_open_programs([str(project)])
+    (tmp_path / "way").symlink_to(project)
+    monkeypatch.setenv(name, os.pathsep.join([str(tmp_path / "own"), str(tmp_path / "way" / "file")]))
+    with pytest.raises(InvalidInputError, match=name):
+        refuse_open_programs([str(project)])
+
+
+def test_a_folder_whose_name_is_no_text_is_refused():
+    with pytest.raises(InvalidInputError, match="UTF-8"):
+        absolute(os.fsdecode(b"/srv/a\xff"))
 
 
 def test_programs_are_found_by_every_name_of_a_folder(project, tmp_path, monkeypatch):

@@ -17,9 +17,38 @@ from noetl.kinds.sandbox.places import program_places
 from noetl.kinds.support.given_folders import in_given
 from noetl.kinds.support.open_parts import is_inside
 
+NAMING_FILES = (
+    *(
+        "AWS_CONFIG_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CA_BUNDLE",
+        "AWS_DATA_PATH",
+    ),
+    *(
+        "BOTO_CONFIG",
+        "CLOUDSDK_CONFIG",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "KUBECONFIG",
+        "NETRC",
+        "XDG_CONFIG_HOME",
+    ),
+    *("DOCKER_CERT_PATH", "DOCKER_CONFIG", "PGPASSFILE", "PGSERVICEFILE", "PGSYSCONFDIR"),
+    *(
+        "CURL_CA_BUNDLE",
+        "REQUESTS_CA_BUNDLE",
+        "OPENSSL_CONF",
+        "OPENSSL_MODULES",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+    ),
+    *("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPYCACHEPREFIX"),
+)
+"""Variables of the environment that name files which libraries of this process trust."""
+
 
 def leave_search_path(folders: Iterable[str]) -> None:
-    """Take what lies in ``folders`` out of the ``PATH`` of this process.
+    """Take what lies in ``folders``, or has links that lead there, out of ``PATH``.
 
     It starts ``docker`` and others by their names. Places of the programs that run tasks stay: tasks cannot change them.
     """
@@ -27,10 +56,22 @@ def leave_search_path(folders: Iterable[str]) -> None:
     kept = (
         entry
         for entry in os.environ.get("PATH", "").split(os.pathsep)
-        if _of_programs(os.path.realpath(entry)) or not in_given(entry, given)
+        if _of_programs(os.path.realpath(entry)) or not (in_given(entry, given) or _leads_into(entry, given))
     )
     if given:
         os.environ["PATH"] = os.pathsep.join(kept)
+
+
+def read_by_variables(folder: str) -> str | None:
+    """Return a variable of this process that leads into ``folder``, or None.
+
+    Libraries read the file that it names, and start programs that this file names.
+    """
+    for name in NAMING_FILES:
+        for place in filter(None, os.environ.get(name, "").split(os.pathsep)):
+            if in_given(place, [folder]):
+                return name
+    return None
 
 
 def module_places() -> Iterator[str]:
@@ -40,6 +81,14 @@ def module_places() -> Iterator[str]:
     """
     places = {*_loaded(), *_mapped(), *_of_kinds()}
     yield from (place for place in sorted(places) if not _of_programs(os.path.realpath(place)))
+
+
+def _leads_into(folder: str, given: tuple[str, ...]) -> bool:
+    try:
+        with os.scandir(folder or ".") as entries:
+            return any(entry.is_symlink() and in_given(entry.path, given) for entry in entries)
+    except OSError:
+        return False
 
 
 def _loaded() -> Iterator[str]:

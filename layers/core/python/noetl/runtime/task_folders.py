@@ -48,9 +48,19 @@ def absolute(folder: str, start: str = "") -> str:
         raise refused(folder, "no such home folder is known", hint="write the whole name of it") from None
     if not folder:
         raise refused(folder, "it is empty", hint="is a variable set?")
+    if not _is_text(folder):
+        raise refused(folder, "its name is no UTF-8", hint="rename it")
     if not path.is_absolute():
         raise refused(folder, "it is not absolute", hint="absolute folders, joined as in PATH")
     return os.path.realpath(path) if ".." in path.parts else f"/{str(path).lstrip('/')}"
+
+
+def _is_text(name: str) -> bool:
+    try:
+        os.fsencode(name).decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
 
 
 def refuse_secrets(folders: Collection[str], closed: Iterable[str | Path | None]) -> None:
@@ -133,7 +143,15 @@ def refuse_open_programs(folders: Iterable[str]) -> None:
     Namespaces cover such a place, read-only, when it lies directly in the folder: a folder above it could be renamed, and a link replaced.
     Raises InvalidInputError(code="setting_invalid").
     """
+    from noetl.runtime.looked_up import read_by_variables
+
     for folder in folders:
+        if variable := read_by_variables(folder):
+            raise refused(
+                folder,
+                f"${variable} names a file in it, which the worker trusts, and tasks could change that",
+                hint=f"unset {variable}, or keep what it names in another folder",
+            )
         held = list(_programs_in(folder))
         if not held:
             continue

@@ -6,6 +6,7 @@ file: DuckDB itself reaches nothing. Nothing is held in memory.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -55,9 +56,10 @@ def tables_of(
     Raises TaskError; ``details.source`` is the source's name.
     """
     found = []
+    until = time.monotonic() + context.timeout
     for number, (name, source) in enumerate(sources.items()):
         try:
-            maker = _Maker(name, source, context, folder / f"source-{number}", stack)
+            maker = _Maker(name, source, context, folder / f"source-{number}", stack, until)
             found.append(maker.table())
         except TaskError as error:
             error.details.setdefault("source", name)
@@ -72,6 +74,8 @@ class _Maker:
     context: TaskContext
     place: Path
     stack: ExitStack
+    until: float
+    """When the task's time is over (monotonic seconds)."""
 
     @property
     def what(self) -> str:
@@ -216,13 +220,18 @@ class _Maker:
             with path.open("wb") as out:
                 for piece in body.iter_chunks(_CHUNK):
                     out.write(piece)
-                    self._refuse_cancelled()
+                    self._refuse_late()
         return self._over([path], format)
 
-    def _refuse_cancelled(self) -> None:
+    def _refuse_late(self) -> None:
+        """Stop when the execution is cancelled or the task's time is over. Raises TaskError."""
         if self.context.cancelled():
             raise TaskError(
                 f"the execution was cancelled while {self.what} was read", kind="cancelled", code="cancelled"
+            )
+        if time.monotonic() > self.until:
+            raise TaskError(
+                f"{self.what} was not read within {self.context.timeout:g} s", kind="timeout", code="timeout"
             )
 
     # --- files ----------------------------------------------------------------------------------
@@ -241,7 +250,7 @@ class _Maker:
         with open_file(path) as stream, copied.open("wb") as out:
             while piece := stream.read(_CHUNK):
                 out.write(piece)
-                self._refuse_cancelled()
+                self._refuse_late()
         return self._over([copied], format)
 
     def _beside(self, name: str, format: str) -> Path:
