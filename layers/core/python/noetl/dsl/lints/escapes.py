@@ -18,7 +18,7 @@ from noetl.dsl.shapes_in_code import Reading
 
 _ONE = r"""(?:"'"|'\\'')"""
 _TWO = r"""(?:"''"|'\\'\\'')"""
-_DOUBLING = re.compile(rf"[|.]\s{{0,9}}replace\(\s{{0,9}}{_ONE}\s{{0,9}},\s{{0,9}}{_TWO}\s{{0,9}}\)")
+DOUBLING = re.compile(rf"[|.]\s{{0,9}}replace\(\s{{0,9}}{_ONE}\s{{0,9}},\s{{0,9}}{_TWO}\s{{0,9}}\)")
 _SQL = re.compile(r"\b(?:insert\s+into|select|update|delete\s+from|values|where)\b", re.IGNORECASE)
 """Words of SQL in a text of code, which may be what the doubling is for."""
 _METHODS = frozenset({"replace", "sub"})
@@ -38,7 +38,7 @@ def check_escapes(lowering: Lowering, program: Program) -> None:
     if not texts or any("raw_sql" in text for text in texts):
         return
     for use in lowering.uses:
-        for found in () if use.sql else _DOUBLING.finditer(str(use.scalar.value)):
+        for found in () if use.sql else DOUBLING.finditer(str(use.scalar.value)):
             place = use.scalar.locate(found.start())
             lowering.diagnostics.warning("sql-escaped-by-hand", _TEXT, place, hint=_REMEDY)
     for step in program.steps:
@@ -61,9 +61,9 @@ def _check_code(lowering: Lowering, step: Step) -> None:
             if (scope in names and use.frame.step == step.name)
             or (scope == step.name and place + 1 == len(tasks))
         }
-        makes_sql, found = _doublings(code)
+        makes_sql, found = doublings(code)
         for at, key in found:
-            direct = any(key is None or _fits(key, entry) for entry in read)
+            direct = any(fits(key, entry) for entry in read)
             if direct and not makes_sql and lowering.semantics > 10:
                 lowering.diagnostics.error(
                     "sql-escaped-by-hand", _TEXT, place_in_code(task, at), hint=_REMEDY
@@ -74,7 +74,7 @@ def _check_code(lowering: Lowering, step: Step) -> None:
                 )
 
 
-def _doublings(code: str) -> tuple[bool, list[tuple[Reading, Key | None]]]:
+def doublings(code: str) -> tuple[bool, list[tuple[Reading, Key | None]]]:
     """Return whether code has texts of SQL, and where it doubles quotes.
 
     With each place goes the entry of the result that it does it for; that is None where it is not sure which one it is.
@@ -120,7 +120,10 @@ def _entry(name: ast.expr) -> Key | None:
     return (texts[0] or "", texts[-1] or "") if isinstance(name, ast.JoinedStr) else None
 
 
-def _fits(key: Key, entry: str) -> bool:
+def fits(key: Key | None, entry: str) -> bool:
+    """Return whether an entry may be the one for which quotes are doubled."""
+    if key is None:
+        return True
     begin, end = key
     return entry == begin if end is None else entry.startswith(begin) and entry.endswith(end)
 
