@@ -420,3 +420,39 @@ def test_an_entry_of_ctx_that_only_the_workload_has_belongs_to_meaning_11(kinds)
     with pytest.raises(InvalidPlaybookError) as refused:
         compile_playbook(text, kinds=kinds)
     assert [(one.code, one.line) for one in refused.value.diagnostics] == [("ctx-in-code", 6)]
+
+
+CODE_FOR_SQL = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: a }
+workflow:
+  - step: start
+    tool: { kind: python, code: "CODE" }
+    next: { arcs: [{ step: end }] }
+  - step: end
+    tool: { kind: duckdb, query: "SELECT '{{ start.name }}' AS name" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("""result = {'name': who.replace(\\"'\\", \\"''\\")}""", "error"),
+        ("""result = shape(who.replace(\\"'\\", \\"''\\"))""", "error"),
+        ("""result = {'other': who.replace(\\"'\\", \\"''\\")}""", "warning"),
+        ("""result = {'name': 'SELECT ' + who.replace(\\"'\\", \\"''\\")}""", "warning"),
+        ("""result = {'other': 'SELECT ' + who.replace(\\"'\\", \\"''\\")}""", ""),
+        ("""result = {'name': who.replace(\\"'\\", '')}""", ""),
+    ],
+)
+def test_quotes_doubled_in_code_belong_to_meaning_11(kinds, code, found):
+    text = CODE_FOR_SQL.replace("CODE", f"who = 'Ada'\\n{code}")
+    compile_playbook(text, kinds=kinds, semantics=10)
+    try:
+        problems = compile_playbook(text, kinds=kinds).diagnostics
+    except InvalidPlaybookError as refused:
+        problems = refused.diagnostics
+    assert [(one.code, one.severity) for one in problems] == (
+        [("sql-escaped-by-hand", found)] if found else []
+    )

@@ -285,6 +285,11 @@ REFUSED = {
         "      - { when: '{{ a }}{{ b }}', step: start }\n",
         ("next-conditions", 8, 5, "no single expression"),
     ),
+    "statements that are counted": (
+        "  - step: start\n    tool: { kind: postgres, query: SELECT 1; SELECT 2 }\n"
+        "    vars: { n: '{{ result.data.command_1[0].n }}' }\n",
+        ("vars-data", 7, 13, "counts the statements"),
+    ),
 }
 
 
@@ -456,3 +461,23 @@ def test_what_is_behind_an_anchor_is_rewritten_once() -> None:
     )
     made = migrate_text(text, source_name="anchored.yaml", kinds=default_registry())
     assert made.runs and "&given" in made.text and "*given" in made.text
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "tool: { kind: http, url: 'http://127.0.0.1/{{ start.name }}' }",
+        "tool: { kind: python, code: \"result = context.get('start')\" }",
+        "tool: { kind: duckdb, query: \"SELECT 'SELECT ''{{ start.name }}''' AS text\" }",
+    ],
+)
+def test_quotes_that_code_doubles_for_others_too_stay(other: str, tmp_path: Path) -> None:
+    body = (
+        "  - step: start\n    tool:\n      kind: python\n      code: |\n"
+        "        result = {'name': 'it'.replace(\"'\", \"''\")}\n    next: { arcs: [{ step: put }] }\n"
+        "  - step: put\n    tool: { kind: duckdb, query: \"SELECT '{{ start.name }}' AS name\" }\n"
+        f"    next: {{ arcs: [{{ step: other }}] }}\n  - step: other\n    {other}\n"
+    )
+    made = migrated(tmp_path / "doubled.yaml", HEAD + body)
+    assert "replace" in made.text and not made.runs
+    assert ("sql-escaped-by-hand", 9) in {(one.code, one.line) for one in made.problems}

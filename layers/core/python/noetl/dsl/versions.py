@@ -38,8 +38,8 @@ a text, what a command of SQL gave for its rows, a name ``ctx`` that it does not
 for the whole answer. ``workload``, ``ctx`` and ``vars`` are whole as
 parameters of ``main`` and in ``context``.
 
-11: code that reads an entry of ``ctx`` that only the workload has is refused. Code that uses ``context`` as a whole, or by a computed name,
-finds every name of the playbook.
+11: code that reads an entry of ``ctx`` that only the workload has is refused, and code that doubles quotes of a value that SQL binds. Code
+that uses ``context`` as a whole, or by a computed name, finds every name of the playbook.
 """
 
 

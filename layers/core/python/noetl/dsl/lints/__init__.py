@@ -36,7 +36,7 @@ def check_lints(lowering: Lowering, program: Program, root: Mapping) -> None:
     check_known_names(lowering, program)
     check_rows(lowering, program)
     check_inputs(lowering, program)
-    check_escapes(lowering)
+    check_escapes(lowering, program)
     check_costs(lowering, program)
     check_gathered(lowering, program)
     if lowering.strict:

@@ -125,7 +125,7 @@ Given = dict[str, tuple[Expr, str, str]]
 
 def _check_code(lowering: Lowering, step: Step, task: Task, sources: dict[str, Task]) -> None:
     given = _results(step, task, whole_result, lambda name: _gives_rows(sources.get(name)))
-    for name in sorted(takes_for_list(_code(task), set(given)) if given else ()):
+    for name in sorted(takes_for_list(code_of(task), set(given)) if given else ()):
         node, source, rows = given[name]
         lowering.diagnostics.error(
             "rows-as-list",
@@ -137,7 +137,7 @@ def _check_code(lowering: Lowering, step: Step, task: Task, sources: dict[str, T
 
 def _check_loops(lowering: Lowering, step: Step, task: Task, loops: set[str]) -> None:
     given = _results(step, task, loop_summary, loops.__contains__)
-    for name in sorted(takes_for_summary(_code(task), set(given)) if given else ()):
+    for name in sorted(takes_for_summary(code_of(task), set(given)) if given else ()):
         node, source, summary = given[name]
         lowering.diagnostics.error(
             "loop-as-mapping",
@@ -152,21 +152,21 @@ def _check_rows_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
     rows = {name for name, source in sources.items() if _gives_rows(source)}
     own = _entries(task.input).keys() | lowering.names.workload
     given = _sources_given(step, task)
-    tested = takes_for_list(_code(task), set(given)) if given else set()
+    tested = takes_for_list(code_of(task), set(given)) if given else set()
     given = {name: source for name, source in _only(given, rows).items() if name not in tested}
     named = {name for name in rows if "." not in name} - own
-    for one in rows_of_a_command(_code(task), given, named):
+    for one in rows_of_a_command(code_of(task), given, named):
         lowering.diagnostics.error(
             "rows-as-list",
             f"the code takes what a command of {one.source!r} gave for the list of its rows",
-            _place(task, one),
+            place_in_code(task, one),
             hint="it is a mapping: read its `rows`; `noetl migrate` writes that for duckdb",
         )
-    for one in rows_of_sql(_code(task), given, named):
+    for one in rows_of_sql(code_of(task), given, named):
         lowering.diagnostics.error(
             "rows-as-list",
             f"the code takes the result of SQL in {one.source!r} for the list of its rows",
-            _place(task, one),
+            place_in_code(task, one),
             hint=f"it is a mapping: hand over {{{{ {one.source}.rows }}}}, or read its `rows` in the code",
         )
 
@@ -177,11 +177,11 @@ def _check_text_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
     own = _entries(task.input).keys() | lowering.names.workload
     given = _sources_given(step, task)
     named = {name for name in shells if "." not in name} - own
-    for one in text_of_shell(_code(task), _only(given, shells), named):
+    for one in text_of_shell(code_of(task), _only(given, shells), named):
         lowering.diagnostics.error(
             "shell-as-text",
             f"the code takes the result of the shell command in {one.source!r} for a text",
-            _place(task, one),
+            place_in_code(task, one),
             hint=f"it is a mapping: hand over {{{{ {one.source}.stdout }}}}, or read its `stdout` in the code",
         )
 
@@ -212,11 +212,11 @@ def _check_answers(
     bodies = {name for name, source in sources.items() if _gives_body(source)} | loops
     own = _entries(task.input).keys() | lowering.names.workload
     given = _sources_given(step, task)
-    for one in whole_answers(_code(task), _only(given, bodies), bodies - own, loops):
+    for one in whole_answers(code_of(task), _only(given, bodies), bodies - own, loops):
         lowering.diagnostics.error(
             "answer-as-body",
             f"the code reads `status_code` and `data` of {one.source!r}, whose result is the body of the answer",
-            _place(task, one),
+            place_in_code(task, one),
             hint=f"with `next: {{ arcs: … }}`, the result of {one.source!r} is the whole answer; else read the body",
         )
 
@@ -225,21 +225,21 @@ def _check_ctx(lowering: Lowering, step: Step, task: Task) -> None:
     """Report code that reads ``ctx``, or of it what only the workload has."""
     if "ctx" in _entries(task.input) or "ctx" in _entries(step.args):
         return
-    for one in free_names(_code(task), "ctx")[:1]:
+    for one in free_names(code_of(task), "ctx")[:1]:
         lowering.diagnostics.error(
             "ctx-in-code",
             "the code has no name `ctx`: that is one of templates",
-            _place(task, one),
+            place_in_code(task, one),
             hint="read `context`, which has what `ctx`, the workload and results have by that name",
         )
     if lowering.semantics < 11:
         return
     elsewhere = lowering.names.workload - lowering.names.ctx
-    for one in entries_of_scope(_code(task), "ctx", elsewhere)[:1]:
+    for one in entries_of_scope(code_of(task), "ctx", elsewhere)[:1]:
         lowering.diagnostics.error(
             "ctx-in-code",
             "the code reads an entry of `ctx` that nothing sets, and the workload has one of that name",
-            _place(task, one),
+            place_in_code(task, one),
             hint="read `context` instead of `ctx`, or `workload`",
         )
 
@@ -251,14 +251,14 @@ def _check_envelopes(
 
     ``answers``: loops whose result is a list of HTTP answers.
     """
-    code, own = _code(task), _entries(task.input).keys() | lowering.names.workload
+    code, own = code_of(task), _entries(task.input).keys() | lowering.names.workload
     given = _sources_given(step, task)
     rows = {name for name, source in sources.items() if _gives_rows(source)}
     for one in data_of_sql(code, _only(given, rows), rows - own):
         lowering.diagnostics.error(
             "data-of-sql",
             f"the code reads `data` of the result of {one.source!r}, which has `rows` and no `data`",
-            _place(task, one),
+            place_in_code(task, one),
             hint="leave `data` out: `rows` and `command_0` are entries of the result itself",
         )
     calls = answers | {name for name, source in sources.items() if _is_answer(source)}
@@ -266,7 +266,7 @@ def _check_envelopes(
         lowering.diagnostics.error(
             "unknown-status",
             f"an HTTP answer of {one.source!r} has no `status`, so no word is equal to it",
-            _place(task, one),
+            place_in_code(task, one),
             hint="compare its `status_code` with a number; a call that failed has no answer",
         )
 
@@ -291,7 +291,7 @@ def _only(given: dict[str, str], sources: set[str]) -> dict[str, str]:
     return {name: source for name, source in given.items() if source in sources}
 
 
-def _place(task: Task, at: Reading) -> Pos:
+def place_in_code(task: Task, at: Reading) -> Pos:
     """Return the place in the playbook of a place in code."""
     start = task.code_pos
     if not start.line or not task.code_lines:
@@ -330,7 +330,7 @@ def _given(step: Step, task: Task) -> dict[str, Expr]:
     return found
 
 
-def _code(task: Task) -> str:
+def code_of(task: Task) -> str:
     code = _entries(task.params).get("code")
     return code.value if isinstance(code, LiteralNode) and isinstance(code.value, str) else ""
 

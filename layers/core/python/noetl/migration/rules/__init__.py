@@ -12,8 +12,10 @@ from noetl.migration.rules.document import (
     keychain_kind,
     label_text,
     metadata_fields,
+    root_credentials,
     root_keys,
     root_variables,
+    secret_names,
     telemetry,
 )
 from noetl.migration.rules.paging import (
@@ -39,6 +41,7 @@ from noetl.migration.rules.reading import (
     shell_text,
     spelling,
     steps_prefix,
+    vars_data,
 )
 from noetl.migration.rules.routing import (
     case_targets,
@@ -111,9 +114,12 @@ _MODULES = (
         result_envelope,
         save_answer,
         rows_variable,
+        vars_data,
         api_version,
         root_keys,
+        root_credentials,
         root_variables,
+        secret_names,
         metadata_fields,
         label_text,
         executor_settings,

@@ -89,7 +89,10 @@ def _last(step: str, entries: List) -> list[Entry]:
         if isinstance(collect, Map):
             block = dict(plain(collect))
             block.setdefault("into", f"{step}_pages")
-            rule = {"when": "{{ event.name == 'call.done' }}", "then": {"collect": made(block)}}
+            rule = {
+                "when": "{{ event.name == 'call.done' and response is defined }}",
+                "then": {"collect": made(block)},
+            }
             return [
                 Entry(None, made(rule, flow=False), line=item.entries[0].line if isinstance(item, Map) else 0)
             ]

@@ -1,4 +1,7 @@
-"""Credentials that are named by ``credential``, or by a mapping around their name."""
+"""Credentials that are named by ``credential``, or by a mapping around their name.
+
+``credentialRef`` is another spelling of it.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ _NAMED = frozenset({"postgres", "duckdb", "snowflake", "http", "gcs", "s3", "tra
 _SCHEMES = frozenset({"httpBearerAuth", "httpBasicAuth"})
 """What generation 1 called the credential of an API by; which of them it is, the type of the credential says here."""
 _OF_CALLS = {"authentication": frozenset({"genericCredentialType"}), "genericAuthType": _SCHEMES}
+_ALONE = ("credential", "credentialRef", "credential_ref")
 _AROUND = frozenset({"type", "tool", "source", "credential", "key", "name"})
 
 
@@ -20,8 +24,9 @@ def apply(page: Page) -> None:
             continue
         if kind_of(tool) == "http":
             _of_call(tool)
-        if tool.has("credential") and not tool.has("auth"):
-            tool.rename("credential", "auth")
+        for word in _ALONE:
+            if tool.has(word) and not tool.has("auth"):
+                tool.rename(word, "auth")
         for owner in (tool, tool.get("source"), tool.get("target")):
             if not isinstance(owner, Map):
                 continue

@@ -55,6 +55,8 @@ _SUMS = re.compile(r"\$\(\((?:[^()\n]|\([^()\n]*\))*\)\)")
 """What a shell computes: quotes are no part of it in ``sh``."""
 _ACTIVE = re.compile(r"""[$`"'\\{]""")
 """What a shell reads in a text in quotes; and templates."""
+_BEFORE_WORD = " \t\n;&|()"
+"""After one of these, ``#`` begins a comment."""
 
 
 _RELATIVE = re.compile(r"""(?:^|[\s"'`=(;&|<>])(\.\.?/[^\s"'`;&|()<>]+)""")
@@ -186,7 +188,8 @@ def _is_plain(value: object) -> bool:
 def _without_templates(line: str, variables: _Variables, texts: set[str]) -> str:
     """Return a line that reads variables, quoted as their place demands."""
     out: list[str] = []
-    quote, place, last = "", 0, line.rfind("}}")
+    quotes = _Quotes()
+    place, last = 0, line.rfind("}}")
     sums = [found.span() for found in _SUMS.finditer(line)]
     documents = _documents(line)
     while place < len(line):
@@ -199,22 +202,52 @@ def _without_templates(line: str, variables: _Variables, texts: set[str]) -> str
         if found is not None:
             expression, place = found
             name = variables.name_of(expression)
+            quote = quotes.open
             variables.quoted &= bool(quote) and expression.removeprefix("workload.") in texts
             within = "" if quote else next(('"' for start, end in sums if start < place <= end), "")
             out.append(
                 {"'": f"'\"${{{name}}}\"'", '"': f"${{{name}}}", "": f'"${{{name}}}"'}[quote or within]
             )
             continue
-        char = line[place]
-        if char == "\\" and quote != "'":
-            out.append(line[place : place + 2])
-            place += 2
-            continue
-        if char in "'\"" and quote in ("", char):
-            quote = "" if quote else char
-        out.append(char)
-        place += 1
+        end = quotes.after(line, place)
+        out.append(line[place:end])
+        place = end
     return "".join(out)
+
+
+@dataclass(slots=True)
+class _Quotes:
+    """Follow the quotes of a script, as the shell reads them."""
+
+    inside: list[str] = field(default_factory=list)
+    """The quotes, and the parentheses of commands in double quotes, that are open here."""
+    comment: bool = False
+
+    @property
+    def open(self) -> str:
+        """Return the quote that a value here is in; empty: none."""
+        last = self.inside[-1] if self.inside else ""
+        return "" if last == "(" or self.comment else last
+
+    def after(self, line: str, place: int) -> int:
+        """Take what is at a place; return where the next begins."""
+        char, quote = line[place], self.open
+        if self.comment:
+            self.comment = char != "\n"
+        elif char == "\\" and quote != "'":
+            return place + 2
+        elif char in "'\"" and quote in ("", char):
+            if quote:
+                self.inside.pop()
+            else:
+                self.inside.append(char)
+        elif char == "#" and not quote:
+            self.comment = not place or line[place - 1] in _BEFORE_WORD
+        elif char == "(" and self.inside and (not quote or (quote == '"' and line[place - 1] == "$")):
+            self.inside.append(char)
+        elif char == ")" and self.inside and not quote:
+            self.inside.pop()
+        return place + 1
 
 
 def _documents(line: str) -> dict[int, tuple[int, bool]]:

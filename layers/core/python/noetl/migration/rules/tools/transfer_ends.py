@@ -5,7 +5,7 @@ Its old settings belong here, too.
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Map, text_of
+from noetl.formatting.nodes import Map, map_of, text_of
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
@@ -34,6 +34,7 @@ def apply(page: Page) -> None:
         if tool.has("chunk_size") and not tool.has("chunk_rows"):
             tool.rename("chunk_size", "chunk_rows")
         target = tool.get("target")
+        _move_mapping(tool)
         if isinstance(target, Map) and not target.has("mapping"):
             for name in ("mode", "key"):
                 entry = target.entry(name)
@@ -52,6 +53,17 @@ def apply(page: Page) -> None:
                 "a transfer writes to a table, not by a statement of its own",
                 "write target: { table: …, … } with `mode: upsert` and `key`",
             )
+
+
+def _move_mapping(tool: Map) -> None:
+    """Move the columns of a transfer from http into its target."""
+    columns, target = tool.entry("mapping"), tool.get("target")
+    if columns is None or not isinstance(target, Map) or target.has("mapping"):
+        return
+    if kind_of(map_of(tool.get("source"))) == "http":
+        tool.entries.remove(columns)
+        target.entries.append(columns)
+        target.flow = False
 
 
 RULE = Rule(
