@@ -94,7 +94,7 @@ def test_a_template_in_a_command_is_refused_with_what_to_write():
     ],
 )
 def test_a_command_that_misses_a_file_says_how_to_give_one(shell, tmp_path, command, hinted):
-    """Only where the path is one from the folder that it begins in, and nobody has given any."""
+    """Only where the path is one from the folder that it begins in, and the run gives none."""
     error = shell.error({"command": command})
     assert ("--task-folder" in (error.hint or "")) == hinted, error.message
     given = shell.error({"command": command}, settings=TaskSettings(task_folders=(str(tmp_path),)))

@@ -77,7 +77,7 @@ def test_a_pipe_is_no_file(roots):
 
 
 def test_a_file_is_opened_where_it_was_checked(roots):
-    """A task may lead a name elsewhere in between, at the end of the way or on it."""
+    """A task may lead a name to another place in between, at the end of the way or on it."""
     settings = TaskSettings(data_dirs=(str(roots / "first"),), task_folders=(str(roots / "first"),))
     (roots / "first" / "in").mkdir()
     (roots / "first" / "in" / "first.txt").write_text("in")
@@ -96,7 +96,7 @@ def test_a_file_is_opened_where_it_was_checked(roots):
 
 
 def test_a_folder_that_tasks_led_elsewhere_is_none_of_those_that_are_read(roots):
-    """It lies in one that they may write to; one that lies elsewhere stays."""
+    """It lies in one that they may write to; one in another place stays."""
     given, books = roots / "first", roots / "first" / "books"
     settings = TaskSettings(data_dirs=(str(books), str(roots / "second")), task_folders=(str(given),))
     books.mkdir()

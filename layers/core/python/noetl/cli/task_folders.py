@@ -33,9 +33,9 @@ def give_folders(folders: Sequence[str], at: CommandTarget) -> None:
         path = absolute(folder, str(Path.cwd()))
         if not is_folder(path):
             raise refused(folder, "there is no such folder", hint="name a folder that is there")
-        given.append(path)
-        if os.pathsep in given[-1]:
+        if os.pathsep in path:
             raise refused(folder, f"its name has a {os.pathsep!r}", hint="name a folder without it")
+        given.append(path)
     had = [part for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
     os.environ[VARIABLE] = os.pathsep.join(dict.fromkeys([*given, *had]))
     runtime_access.settings(at.home)

@@ -143,9 +143,9 @@ def refuse_open_programs(folders: Iterable[str]) -> None:
     Namespaces cover such a place, read-only, when it lies directly in the folder: a folder above it could be renamed, and a link replaced.
     Raises InvalidInputError(code="setting_invalid").
     """
-    from noetl.runtime.looked_up import read_by_variables
-
     for folder in folders:
+        from noetl.runtime.looked_up import read_by_variables  # most commands give none
+
         if variable := read_by_variables(folder):
             raise refused(
                 folder,

@@ -64,14 +64,11 @@ def _check_code(lowering: Lowering, step: Step) -> None:
         makes_sql, found = doublings(code)
         for at, key in found:
             direct = any(fits(key, entry) for entry in read)
-            if direct and not makes_sql and lowering.semantics > 10:
-                lowering.diagnostics.error(
-                    "sql-escaped-by-hand", _TEXT, place_in_code(task, at), hint=_REMEDY
-                )
-            elif direct or not makes_sql:
-                lowering.diagnostics.warning(
-                    "sql-escaped-by-hand", _TEXT, place_in_code(task, at), hint=_REMEDY
-                )
+            if makes_sql and not direct:
+                continue
+            refused = direct and not makes_sql and lowering.semantics > 10
+            report = lowering.diagnostics.error if refused else lowering.diagnostics.warning
+            report("sql-escaped-by-hand", _TEXT, place_in_code(task, at), hint=_REMEDY)
 
 
 def doublings(code: str) -> tuple[bool, list[tuple[Reading, Key | None]]]:

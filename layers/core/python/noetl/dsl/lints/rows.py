@@ -150,7 +150,7 @@ def _check_loops(lowering: Lowering, step: Step, task: Task, loops: set[str]) ->
 def _check_rows_read(lowering: Lowering, step: Step, task: Task, sources: dict[str, Task]) -> None:
     """Report code that reads rows where it was given what has them as ``rows``."""
     rows = {name for name, source in sources.items() if _gives_rows(source)}
-    own = _entries(task.input).keys() | lowering.names.workload
+    own = entries_of(task.input).keys() | lowering.names.workload
     given = _sources_given(step, task)
     tested = takes_for_list(code_of(task), set(given)) if given else set()
     given = {name: source for name, source in _only(given, rows).items() if name not in tested}
@@ -174,7 +174,7 @@ def _check_rows_read(lowering: Lowering, step: Step, task: Task, sources: dict[s
 def _check_text_read(lowering: Lowering, step: Step, task: Task, sources: dict[str, Task]) -> None:
     """Report code that reads a text where it was given what has it as ``stdout``."""
     shells = {name for name, source in sources.items() if source.kind == "shell" and not source.part}
-    own = _entries(task.input).keys() | lowering.names.workload
+    own = entries_of(task.input).keys() | lowering.names.workload
     given = _sources_given(step, task)
     named = {name for name in shells if "." not in name} - own
     for one in text_of_shell(code_of(task), _only(given, shells), named):
@@ -210,7 +210,7 @@ def _check_answers(
     ``loops``: those whose result is a list of bodies.
     """
     bodies = {name for name, source in sources.items() if _gives_body(source)} | loops
-    own = _entries(task.input).keys() | lowering.names.workload
+    own = entries_of(task.input).keys() | lowering.names.workload
     given = _sources_given(step, task)
     for one in whole_answers(code_of(task), _only(given, bodies), bodies - own, loops):
         lowering.diagnostics.error(
@@ -223,7 +223,7 @@ def _check_answers(
 
 def _check_ctx(lowering: Lowering, step: Step, task: Task) -> None:
     """Report code that reads ``ctx``, or of it what only the workload has."""
-    if "ctx" in _entries(task.input) or "ctx" in _entries(step.args):
+    if "ctx" in entries_of(task.input) or "ctx" in entries_of(step.args):
         return
     for one in free_names(code_of(task), "ctx")[:1]:
         lowering.diagnostics.error(
@@ -234,8 +234,8 @@ def _check_ctx(lowering: Lowering, step: Step, task: Task) -> None:
         )
     if lowering.semantics < 11:
         return
-    elsewhere = lowering.names.workload - lowering.names.ctx
-    for one in entries_of_scope(code_of(task), "ctx", elsewhere)[:1]:
+    workload_alone = lowering.names.workload - lowering.names.ctx
+    for one in entries_of_scope(code_of(task), "ctx", workload_alone)[:1]:
         lowering.diagnostics.error(
             "ctx-in-code",
             "the code reads an entry of `ctx` that nothing sets, and the workload has one of that name",
@@ -251,7 +251,7 @@ def _check_envelopes(
 
     ``answers``: loops whose result is a list of HTTP answers.
     """
-    code, own = code_of(task), _entries(task.input).keys() | lowering.names.workload
+    code, own = code_of(task), entries_of(task.input).keys() | lowering.names.workload
     given = _sources_given(step, task)
     rows = {name for name, source in sources.items() if _gives_rows(source)}
     for one in data_of_sql(code, _only(given, rows), rows - own):
@@ -322,30 +322,30 @@ def _given(step: Step, task: Task) -> dict[str, Expr]:
     One that passes an entry of the step's ``args`` on is that entry.
     """
     found = {}
-    for name, node in _entries(task.input).items():
+    for name, node in entries_of(task.input).items():
         if isinstance(node, Expr) and node.source.strip() in (f"args.{name}", f"args[{name!r}]"):
-            node = _entries(step.args).get(name, node)
+            node = entries_of(step.args).get(name, node)
         if isinstance(node, Expr):
             found[name] = node
     return found
 
 
 def code_of(task: Task) -> str:
-    code = _entries(task.params).get("code")
+    code = entries_of(task.params).get("code")
     return code.value if isinstance(code, LiteralNode) and isinstance(code.value, str) else ""
 
 
 def _gives_rows(task: Task | None) -> bool:
     if task is None or task.kind not in SQL_KINDS or task.part:
         return False
-    return not any(name in _entries(task.params) for name in NO_ROWS)
+    return not any(name in entries_of(task.params) for name in NO_ROWS)
 
 
 def _is_answer(task: Task | None) -> bool:
     """Return whether the result of a task is a whole HTTP answer."""
     if task is None or task.kind != "http" or task.form != "canonical" or task.part:
         return False
-    return not any(name in _entries(task.params) for name in ("stream", "save"))
+    return not any(name in entries_of(task.params) for name in ("stream", "save"))
 
 
 def _gives_body(task: Task | None) -> bool:
@@ -357,7 +357,7 @@ def _single(step: Step) -> Task | None:
     return step.body.tasks[-1] if isinstance(step.body, Pipeline) and step.body.tasks else None
 
 
-def _entries(node: Node | None) -> dict[str, Node]:
+def entries_of(node: Node | None) -> dict[str, Node]:
     if isinstance(node, Map):
         return dict(node.entries)
     if isinstance(node, LiteralNode) and isinstance(node.value, dict):

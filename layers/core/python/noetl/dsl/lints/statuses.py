@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from jinja2 import nodes
 
 from noetl.dsl.expressions import Analysis, analyse
+from noetl.dsl.lints.rows import entries_of
 from noetl.dsl.lowering.context import Lowering
-from noetl.dsl.nodes import Expr, LiteralNode, Map
+from noetl.dsl.nodes import Expr
 from noetl.dsl.program import Program, Step, Task
 from noetl.dsl.template_rules import TemplateProblem
 
@@ -62,7 +63,7 @@ def check_statuses(lowering: Lowering, program: Program) -> None:
     """Warn about arcs that are never taken, as the call has failed with such a status."""
     for step in program.steps:
         task = _call_of(step)
-        if task is None or _accepts(task):
+        if task is None or "accept_status" in entries_of(task.params):
             continue
         for arc in step.arcs:
             if not isinstance(arc.when, Expr):
@@ -83,15 +84,6 @@ def _call_of(step: Step) -> Task | None:
     """Return the HTTP call that a step makes once."""
     tasks = step.body.tasks if step.body is not None else ()
     return tasks[-1] if tasks and step.loop is None and tasks[-1].kind == "http" else None
-
-
-def _accepts(task: Task) -> bool:
-    params = task.params
-    if isinstance(params, Map):
-        return any(name == "accept_status" for name, _ in params.entries)
-    return (
-        isinstance(params, LiteralNode) and isinstance(params.value, dict) and "accept_status" in params.value
-    )
 
 
 def _failed_in(node: nodes.Node, codes: set[str], depth: int, *, denied: bool) -> Iterator[int | str]:

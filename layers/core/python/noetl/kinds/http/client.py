@@ -84,6 +84,10 @@ class Limits:
     accepted: Container[int] = ()
     """Statuses of 400 and above with which the call does not fail."""
 
+    def fails(self, status: int) -> bool:
+        """Return whether a call fails with an answer of 400 and above."""
+        return status >= 400 and status not in self.accepted
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -278,7 +282,7 @@ def _read(
     location = headers.get("location") if follow and response.status in REDIRECTS else None
     if location:
         return Answer(response.status, headers, request.url.url, b""), _utf8(location)
-    failed = response.status >= 400 and response.status not in limits.accepted
+    failed = limits.fails(response.status)
     answer = Answer(response.status, headers, request.url.url, b"")
     if failed:
         body, truncated = _beginning(response)

@@ -69,7 +69,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
         take = download.take if streamed else None
         answer = send(request, limits, follow_redirects=params.follow_redirects, take=take)
         elapsed = time.monotonic() - started
-        if (answer.status >= 400 and answer.status not in limits.accepted) or answer.status < 200:
+        if limits.fails(answer.status) or answer.status < 200:
             raise failure_of(request, answer)
         if streamed:
             result = envelope_of(answer, elapsed, download.close())

@@ -84,7 +84,7 @@ def readable(places: Places, own: Iterable[str] = ()) -> tuple[Place, ...]:
     """List what a task may read, folders before their contents.
 
     ``own`` is readable even where it is hidden. What lies in an operator's folder has no place of its own, unless programs are there: tasks
-    could have led its name elsewhere.
+    could have led its name to another place.
     """
     fixed = _fixed(places.hidden, tuple(library_path()))
     libraries = (places.libraries,) if places.libraries else ()

@@ -88,9 +88,7 @@ def make_change(
             ChildrenWord(what, ids.word_event(what, execution_id, d.state.seq), d.state.seq)
             for d in each
             for what in d.steer_children
-        )
-        if all_of.steer_children
-        else (),
+        ),
         release=all_of.release,
         redriven=any(isinstance(event, Redrive) for event, _ in decisions),
         cancel_reason=next(filter(None, starmap(_reason, decisions)), GIVEN_UP),

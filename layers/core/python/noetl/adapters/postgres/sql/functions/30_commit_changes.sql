@@ -83,7 +83,7 @@ BEGIN
         -- Rows that a paused parent made have no name yet.
         UPDATE noetl.execution e SET path = c.path, name = c.name, playbook_version = c.playbook_version, principal = c.principal
         FROM json_to_recordset(p_created) AS c (execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, principal TEXT)
-        -- The array makes this a look-up by key, whatever the plan thinks of the number of executions.
+        -- The array makes this a look-up by key, also where the plan expects one execution in all.
         WHERE e.execution_id = ANY(x_id) AND e.execution_id = c.execution_id AND e.name = '';
     END IF;
 
