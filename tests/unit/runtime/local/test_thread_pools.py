@@ -13,6 +13,7 @@ from noetl.domain.workers.process_need import Need
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.thread_pools import LOADED, Pool
 from noetl.runtime.settings import Settings
+from noetl.system_calls.deferred_work import defer
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -67,6 +68,63 @@ def test_a_thread_whose_command_raises_runs_the_next_one(monkeypatch, error, ful
     wait_until(lambda: told == [error] and pool.gauge().in_flight == 0, "the end of the first")
     pool.submit(command(2))
     assert ran.acquire(timeout=PATIENCE), "no thread runs it"
+    pool.close(0.0)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_thread_takes_the_command_that_it_submits_after_its_own(apart):
+    """To wake another thread, or to start one, takes longer. What is to run beside it gets another thread."""
+    ran: list[tuple[int, int]] = []
+    wanted = {1: [2], 2: [3, 4]}
+    pool = Pool("io", 3, lambda one: ran.append((one.execution_id, threading.get_ident())))
+
+    def then() -> None:
+        for number in wanted.pop(ran[-1][0], ()):
+            pool.submit(command(number), apart)
+
+    pool._then = then
+    pool.submit(command(1))
+    wait_until(lambda: len(ran) == 4 and pool.idle == len(pool.threads), "four commands")
+    if not apart:
+        assert [one for one, _ in ran[:2]] == [1, 2] and ran[0][1] == ran[1][1], "the same thread"
+    assert len(pool.threads) > 1 if apart else len(pool.threads) == 2, (
+        "of two commands, another thread takes one"
+    )
+    assert not pool._returning
+    pool.close(0.0)
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_thread_that_fails_after_its_command_runs_the_next_one(monkeypatch, error):
+    told, ran = [], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_type))
+
+    def then() -> None:
+        if len(ran) == 1:
+            raise error("it has no turn")
+
+    pool = Pool("io", 1, lambda one: ran.append(one.execution_id), then=then)
+    pool.submit(command(1))
+    wait_until(lambda: told == [error] and pool.idle == 1, "the end of the first")
+    pool.submit(command(2))
+    wait_until(lambda: ran == [1, 2], "the second")
+    pool.close(0.0)
+
+
+def test_work_that_a_command_defers_is_done_before_the_next_command():
+    done: list[str] = []
+
+    def run(one: Command) -> None:
+        number = one.execution_id
+        defer(lambda: done.append(f"deferred {number}"))
+        done.append(f"run {number}")
+
+    pool = Pool("io", 1, run)
+    with pool.ready:
+        for number in (1, 2):
+            pool.submit(command(number))
+    wait_until(lambda: len(done) == 4, "both commands")
+    assert done == ["run 1", "deferred 1", "run 2", "deferred 2"]
     pool.close(0.0)
 
 
