@@ -37,7 +37,10 @@ MAX_DEPTH = 100
 
 
 def is_over(store: ExecutionStore, info: ExecutionInfo) -> bool:
-    """Return whether an execution has ended, and nothing that was accepted for it, such as a redrive, is to be decided."""
+    """Return whether an execution has ended, and no accepted event of it waits.
+
+    Such as a redrive, after which it has not ended.
+    """
     return info.status in TERMINAL and not store.open_work(info.execution_id).get("outbox")
 
 
