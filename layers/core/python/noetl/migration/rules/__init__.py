@@ -68,6 +68,7 @@ from noetl.migration.rules.steps import (
     task_type,
     tool_fields,
     tool_name,
+    tool_output,
     workbook_input,
 )
 from noetl.migration.rules.tools import (
@@ -195,6 +196,7 @@ _MODULES = (
         sql_text,
         task_timeout,
         output_select,
+        tool_output,
     ),
     *(
         payload,
