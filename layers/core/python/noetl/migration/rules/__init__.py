@@ -42,6 +42,7 @@ from noetl.migration.rules.reading import (
     spelling,
     steps_prefix,
     vars_data,
+    vars_defined,
 )
 from noetl.migration.rules.routing import (
     case_targets,
@@ -116,6 +117,7 @@ _MODULES = (
         save_answer,
         rows_variable,
         vars_data,
+        vars_defined,
         api_version,
         root_keys,
         root_credentials,
