@@ -290,6 +290,10 @@ REFUSED = {
         "    vars: { n: '{{ result.data.command_1[0].n }}' }\n",
         ("vars-data", 7, 13, "counts the statements"),
     ),
+    "a database in a folder that is changed": (
+        "  - step: start\n    tool: { kind: duckdb, database: /srv/state.duckdb, query: CREATE TABLE t (n int) }\n",
+        ("duckdb-memory", 6, 27, "only read"),
+    ),
 }
 
 
