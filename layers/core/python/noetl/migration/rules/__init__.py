@@ -29,6 +29,7 @@ from noetl.migration.rules.paging import (
 from noetl.migration.rules.reading import (
     command_rows,
     context_name,
+    ctx_workload,
     data_of_sql,
     loop_index,
     loop_results,
@@ -211,6 +212,7 @@ _MODULES = (
         command_rows,
         shell_text,
         context_name,
+        ctx_workload,
     ),
     *(spelling, canonical_form),
 )
