@@ -55,6 +55,7 @@ from noetl.migration.rules.routing import (
     next_conditions,
     next_payload,
     rule_else,
+    then_sequence,
 )
 from noetl.migration.rules.steps import (
     bare_set,
@@ -154,6 +155,7 @@ _MODULES = (
     ),
     *(
         loop_words,
+        then_sequence,
         guard_text,
         case_targets,
         retry_list,
