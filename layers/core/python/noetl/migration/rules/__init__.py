@@ -48,6 +48,7 @@ from noetl.migration.rules.reading import (
 from noetl.migration.rules.routing import (
     case_targets,
     given_nulls,
+    guard_name,
     guard_text,
     handed_on,
     item_targets,
@@ -157,6 +158,7 @@ _MODULES = (
         loop_words,
         then_sequence,
         guard_text,
+        guard_name,
         case_targets,
         retry_list,
         retry_pages,

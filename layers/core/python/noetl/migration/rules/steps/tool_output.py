@@ -1,6 +1,6 @@
-"""``output`` of the tool of a step in the event form.
+"""``output`` of the tool of a step in the event form, and ``as`` of any.
 
-It says where the result is kept, and what stays readable beside it.
+They say where the result is kept, what stays readable beside it, and its second name.
 """
 
 from __future__ import annotations
@@ -25,14 +25,21 @@ def apply(page: Page) -> None:
         _last(map_of(owner.get("output")))
     for step in page.steps():
         tool = map_of(step.get("tool"))
+        if text_of(tool.get("as")) and tool.has("kind") and not step.has("as"):
+            _move(step, tool, "as")
         entry = tool.entry("output")
         if entry is None or not isinstance(entry.value, Map) or not _is_event(step) or step.has("output"):
             continue
         keys = set(entry.value.keys())
         if keys <= _OF_RESULTS and not (step.has("loop") and "select" in keys):
-            tool.entries.remove(entry)
-            place = step.keys().index("tool")
-            step.entries.insert(place + 1, entry)
+            _move(step, tool, "output")
+
+
+def _move(step: Map, tool: Map, name: str) -> None:
+    """Move an entry of the tool behind it."""
+    entry = tool.take(name)
+    if entry is not None:
+        step.entries.insert(step.keys().index("tool") + 1, entry)
 
 
 def _last(output: Map) -> None:
@@ -55,6 +62,6 @@ def _is_event(step: Map) -> bool:
 
 RULE = Rule(
     "tool-output",
-    "Where the result of a step in the event form is kept is `output` of the step.",
+    "`output` of a step in the event form, and `as`, belong to the step.",
     apply,
 )

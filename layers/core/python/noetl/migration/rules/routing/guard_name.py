@@ -1,0 +1,39 @@
+"""A guard that is one name of the workload, whose value is no truth value."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.formatting.nodes import Map, Text, Value, map_of, plain, text_of
+from noetl.formatting.spelling import rewrite
+from noetl.migration.page import Page
+from noetl.migration.rule import Rule
+
+_NAME = re.compile(r"\s*\{\{-?\s*(?P<read>(?:workload\.)?(?P<name>[A-Za-z_]\w*))\s*-?\}\}\s*")
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "1", "0"})
+
+
+def apply(page: Page) -> None:
+    """Ask whether there is a value. What counts as false in a guard is none."""
+    workload = {str(one.key): one.value for one in map_of(page.root.get("workload")).entries}
+    texts = {name for name, value in workload.items() if not _is_truth(value)} - page.step_names()
+    for one in page.maps():
+        guard = one.get("when")
+        found = _NAME.fullmatch(text_of(guard) or "")
+        if isinstance(guard, Text) and found is not None and found["name"] in texts:
+            rewrite(
+                guard,
+                f"{{{{ ({found['read']} | default('', true) | string | lower) not in ['', 'false', '0', 'no', 'none'] }}}}",
+            )
+
+
+def _is_truth(value: Value) -> bool:
+    known = plain(value)
+    if isinstance(value, Map) or not isinstance(known, (bool, str)):
+        return False
+    return isinstance(known, bool) or known.lower() in _WORDS or "{{" in known
+
+
+RULE = Rule(
+    "guard-name", "A guard asks whether a text or a list of the workload is there.", apply, repairs=True
+)
