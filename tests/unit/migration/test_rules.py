@@ -108,7 +108,7 @@ REFUSED = {
         ("python-libs", 8, 7, "what to import"),
     ),
     "pass by a template": (
-        "  - step: start\n    pass: '{{ workload.skip }}'\n    tool: { kind: noop }\n",
+        "  - step: start\n    pass: '{{ vars.skip }}'\n    tool: { kind: noop }\n",
         ("step-pass", 6, 5, "releases differ"),
     ),
     "upsert into a template": (

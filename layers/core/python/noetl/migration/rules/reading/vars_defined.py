@@ -11,6 +11,8 @@ from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
 _TEST = re.compile(r"(?<![\w.'\"])vars\.(?P<name>[A-Za-z_]\w{0,99}) is (?P<no>not )?defined\b(?! and vars\.)")
+_ABSENT = re.compile(r"\{\{-?\s{0,9}not vars\.(?P<name>[A-Za-z_]\w{0,99})\s{0,9}-?\}\}")
+"""A guard of the way that is taken without a value."""
 _PATH = re.compile(
     r"\{\{-?\s{0,9}(?P<path>(?:\(result\.data \| default\(result\)\)|\w+)(?:\.\w+|\[\d+\]){1,20})\s{0,9}-?\}\}"
 )
@@ -20,7 +22,9 @@ def apply(page: Page) -> None:
     """Keep null for what is missing, beside a name that is asked for, and ask for null, too."""
     blocks = [block for step in page.steps() if isinstance(block := step.get("vars"), Map)]
     given = [{str(entry.key): entry for entry in inside(block)} for block in blocks]
-    tested = {found["name"] for text in page.texts() for found in _TEST.finditer(text.value)}
+    texts = [text.value for text in page.texts()]
+    tested = {found["name"] for text in texts for found in _TEST.finditer(text)}
+    tested |= {found["name"] for text in texts if (found := _ABSENT.fullmatch(text))}
     missing = set()
     for entries in given:
         names = {name for name in tested & entries.keys() if _path(entries[name].value)}
