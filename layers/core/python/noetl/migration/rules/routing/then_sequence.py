@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from noetl.formatting.nodes import Entry, List, Map, Text, inside, items_of, map_of, text_of
+from noetl.formatting.nodes import Entry, List, Map, Text, Value, comments, inside, items_of, map_of, text_of
 from noetl.migration.guards import compared
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
@@ -41,7 +41,8 @@ def _chain(page: Page, branch: Entry | None, steps: dict[str | None, Map], led: 
     if None in names:
         return
     before = [steps.get(name, Map([])) for name in names[:-1]]
-    if any(one.has("next") or one.has("case") for one in before) or any(led[name] > 1 for name in names):
+    own = any(one.has("case") or not _leads_to_an_end(one.get("next"), steps) for one in before)
+    if own or any(led[name] > 1 for name in names):
         page.refuse(
             branch,
             "these steps ran one after the other, and one of them has a way of its own, or two ways lead to it",
@@ -51,8 +52,28 @@ def _chain(page: Page, branch: Entry | None, steps: dict[str | None, Map], led: 
     for step, target in zip(before, targets.entries[1:], strict=True):
         if isinstance(target.value, Text):
             target.value = Map([Entry("step", target.value, "step", line=target.line)], flow=True)
+        gone = step.get("next")
+        target.lead = (
+            [*(one for entry in inside(gone) for one in comments(entry)), *target.lead]
+            if gone
+            else target.lead
+        )
         step.put("next", List([target]))
     del targets.entries[1:]
+
+
+def _leads_to_an_end(following: Value | None, steps: dict[str | None, Map]) -> bool:
+    """Return whether a step leads nowhere, or only to one that does nothing and leads nowhere."""
+    if following is None:
+        return True
+    targets = following.entries if isinstance(following, List) else [Entry(None, following)]
+    last = steps.get(_name(targets[0])) if len(targets) == 1 else None
+    if last is None or last.has("next") or last.has("case"):
+        return False
+    tool = last.get("tool", "type")
+    return (
+        tool is None or "noop" in (text_of(tool), text_of(map_of(tool).get("kind"))) or text_of(tool) == "end"
+    )
 
 
 def _name(target: Entry) -> str | None:
