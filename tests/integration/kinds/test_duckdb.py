@@ -280,7 +280,7 @@ def test_without_folders_there_are_no_files(failure, run, make_context, folders)
         ({"query": "SELECT %(v)s", "params": {"w": 1}}, "schema", "sql_params"),
         ({"query": "SELECT '\ud800'"}, "client_error", "text_invalid"),
         ({"query": ""}, "schema", "sql_empty"),
-        ({"query": "SELECT 1", "database": "../x"}, "schema", "kind_params"),
+        ({"query": "SELECT 1", "database": "../x"}, "storage_access", "path_outside"),
         ({"query": "SELECT 1", "auth": "x"}, "schema", "kind_params"),
         ({"table": "nope", "args": {"a": 1}}, "client_error", "catalog"),
     ],

@@ -108,7 +108,7 @@ REFUSED = {
         ("python-libs", 8, 7, "what to import"),
     ),
     "pass by a template": (
-        "  - step: start\n    pass: '{{ workload.skip }}'\n    tool: { kind: noop }\n",
+        "  - step: start\n    pass: '{{ vars.skip }}'\n    tool: { kind: noop }\n",
         ("step-pass", 6, 5, "releases differ"),
     ),
     "upsert into a template": (
@@ -289,6 +289,15 @@ REFUSED = {
         "  - step: start\n    tool: { kind: postgres, query: SELECT 1; SELECT 2 }\n"
         "    vars: { n: '{{ result.data.command_1[0].n }}' }\n",
         ("vars-data", 7, 13, "counts the statements"),
+    ),
+    "a sequence that leads elsewhere": (
+        "  - step: start\n    case:\n      - when: '{{ workload.a }} == b'\n        then: [{ step: one }, { step: two }]\n"
+        "  - { step: one, tool: { kind: noop }, next: [{ step: two }] }\n  - { step: two, tool: { kind: noop } }\n",
+        ("then-sequence", 8, 9, "one after the other"),
+    ),
+    "a database in a folder that is changed": (
+        "  - step: start\n    tool: { kind: duckdb, database: /srv/state.duckdb, query: CREATE TABLE t (n int) }\n",
+        ("duckdb-memory", 6, 27, "only read"),
     ),
 }
 

@@ -397,6 +397,43 @@ def rows_of_a_command(code: str, given: Mapping[str, str], named: Collection[str
     return sorted(found)
 
 
+def rows_by_number(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> dict[int, int]:
+    """Return where code reads columns of what a command of SQL gave by number.
+
+    The start of each of the places of ``rows_of_a_command``, and that of the whole expression.
+    """
+    tree = _tree(code, '"command_', "'command_")
+    if tree is None:
+        return {}
+    known = _Code(tree, given, named)
+    found: dict[int, int] = {}
+    for node in ast.walk(tree):
+        over: ast.expr | None
+        if isinstance(node, ast.For | ast.comprehension):
+            within = node if isinstance(node, ast.For) else known.parents[node]
+            over, keys = node.iter, _keys_of(within, node.target)
+        else:
+            owner, key, _ = keyed(node)
+            over, row, _ = keyed(owner) if owner is not None else (None, None, None)
+            keys = {type(key)} if type(row) is int and isinstance(node, ast.Subscript) else set()
+        of = known.known(over) if over is not None and keys == {int} else None
+        if over is None or of is None or of[0] != "command":
+            continue
+        place, _ = known.origin(over)
+        if keyed(place)[0] is not None:
+            start = _offset(code, place.lineno, place.col_offset)
+            found[_reading(code, known, place, plain=True).start] = start
+    return found
+
+
+def _keys_of(within: ast.AST, target: ast.expr) -> set[type]:
+    """Return the types of the keys by which a target is read."""
+    if not isinstance(target, ast.Name):
+        return set()
+    read = (keyed(node) for node in ast.walk(within))
+    return {type(key) for owner, key, _ in read if isinstance(owner, ast.Name) and owner.id == target.id}
+
+
 def _uses_of_command(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """Yield the uses of a list of rows; one that is gone through is one, too."""
     if isinstance(node, ast.For | ast.comprehension):

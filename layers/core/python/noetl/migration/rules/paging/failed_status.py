@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from noetl.dsl.lints.statuses import ANY, asks_for_failure, failed_statuses
 from noetl.formatting.nodes import Entry, Map, Text, inside, items_of, made, map_of, text_of
+from noetl.formatting.spelling import rewrite
+from noetl.migration.guards import inner
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 from noetl.migration.rules.reading.rows_list import tasks_of
 
-_OTHERS = ("accept_status", "paginate", "stream", "save", "sink", "retry", "case")
+_OTHERS = ("accept_status", "paginate", "stream", "save", "sink", "retry")
 """Keys with which the call has another answer to a failure, or to a page."""
+_EXIT = re.compile(r"\{\{ event\.name == 'step\.exit' and ")
+"""How a guard begins that is one of the arcs of a step in the event form."""
+_PATH = re.compile(r"[\w.]+")
 _PLAIN = frozenset({"do"})
 
 
@@ -30,19 +37,35 @@ def apply(page: Page) -> None:
         if codes:
             value = Text(ANY) if codes == ANY else made(codes)
             tasks[0].entries.append(Entry("accept_status", value, "accept_status"))
+            for entry in inside(step.get("vars") or Map([])):
+                _may_lack(entry)
+
+
+def _may_lack(entry: Entry) -> None:
+    """Keep null for what the answer to a failed call does not have."""
+    expression = inner(text_of(entry.value))
+    if expression is not None and isinstance(entry.value, Text) and "default(none)" not in expression:
+        plain = _PATH.fullmatch(expression)
+        rewrite(entry.value, f"{{{{ {expression if plain else f'({expression})'} | default(none) }}}}")
 
 
 def _guards(step: Map) -> list[str]:
     """Return the guards of the arcs; none where one of them asks for a failure."""
     following = step.get("next")
-    arcs = [*items_of(map_of(following).get("arcs")), *items_of(following)]
-    guards = [text for arc in arcs if (text := text_of(map_of(arc).get("when")))]
+    arcs = [*items_of(map_of(following).get("arcs")), *items_of(following), *items_of(step.get("case"))]
+    guards = [_EXIT.sub("{{ ", text) for arc in arcs if (text := text_of(map_of(arc).get("when")))]
     return [] if any(map(asks_for_failure, guards)) else guards
 
 
 def _leaves_it(step: Map, task: Map) -> bool:
     """Return whether nothing but the arcs, and rules that only continue, answers a failure."""
     if any(owner.has(name) for owner in (step, task) for name in _OTHERS):
+        return False
+    cases = [map_of(one) for one in items_of(step.get("case"))]
+    if any(
+        not _EXIT.match(text_of(one.get("when")) or "") or map_of(one.get("then")).keys() != ["next"]
+        for one in cases
+    ):
         return False
     for owner in (step, task):
         spec = map_of(owner.get("spec"))

@@ -6,7 +6,7 @@ Another release returned that list.
 from __future__ import annotations
 
 from noetl.dsl.rows_as_list import whole_result
-from noetl.dsl.shapes_in_code import rows_of_a_command
+from noetl.dsl.shapes_in_code import rows_by_number, rows_of_a_command
 from noetl.formatting.nodes import Map, Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
@@ -15,7 +15,7 @@ from noetl.migration.rules.reading.rows_list import alone, code_with_sources, gi
 
 
 def apply(page: Page) -> None:
-    """Read ``rows`` of it."""
+    """Read ``rows`` of it, as lists where the code reads columns by number."""
     workload = {str(entry.key) for entry in map_of(page.root.get("workload")).entries}
     ends = last_tasks(page)
     for step, task, sources in code_with_sources(page, ends):
@@ -30,14 +30,20 @@ def _read_rows(step: Map, task: Map, lists: set[str]) -> None:
         return
     read = {str(one.key): whole_result(alone(one.value)) for one in [*given_to(step), *given_to(task)]}
     given = {name: found[0] for name, found in read.items() if found is not None and found[0] in lists}
-    for one in reversed(rows_of_a_command(text, given, lists - read.keys())):
+    lists -= read.keys()
+    numbered = rows_by_number(text, given, lists)
+    for one in reversed(rows_of_a_command(text, given, lists)):
         if one.end:
             reading = text[one.start : one.end]
             if reading.startswith(".get("):
                 reading = f"{reading[: reading.index(',')] if ',' in reading else reading[:-1]}, {{}}).get('rows', [])"
             else:
                 reading += "['rows']"
-            text = text[: one.start] + reading + text[one.end :]
+            start = numbered.get(one.start, one.start)
+            reading = text[start : one.start] + reading
+            if one.start in numbered:
+                reading = f"[[*row.values()] for row in {reading}]"
+            text = text[:start] + reading + text[one.end :]
     rewrite(code, text)
 
 

@@ -14,7 +14,7 @@ from noetl.migration.rules.reading.rows_list import given_to, tasks_of
 
 def apply(page: Page) -> None:
     """Write ``context`` for a ``ctx`` that is no name, or of which the workload is read."""
-    workload = {str(one.key) for one in map_of(page.root.get("workload")).entries} - set(_set_in(page))
+    workload = {str(one.key) for one in map_of(page.root.get("workload")).entries} - set(set_in(page.root))
     for step in page.steps():
         for _, task in tasks_of(step.get("tool")):
             if kind_of(task) == "python":
@@ -25,9 +25,9 @@ def apply(page: Page) -> None:
             _rename(task, tool, workload)
 
 
-def _set_in(page: Page) -> Iterator[str]:
+def set_in(block: Map) -> Iterator[str]:
     """Yield the names that something may set in ``ctx``."""
-    for entry in inside(page.root):
+    for entry in inside(block):
         if entry.key == "set_ctx":
             yield from (str(one.key) for one in map_of(entry.value).entries)
         elif entry.key == "into":
