@@ -90,7 +90,7 @@ def test_a_database_elsewhere_is_not_opened(given, tmp_path: Path) -> None:
     (folder / "no.duckdb").write_text("no database")
     with pytest.raises(TaskError) as refused:
         call(folder / "no.duckdb")
-    assert refused.value.code == "io"
+    assert refused.value.code == "database_invalid"
     for place in (outside / "own.duckdb", folder / "state.duckdb"):
         view = folder / f"{place.stem}_view.duckdb"
         with duckdb.connect(str(view)) as made:

@@ -16,6 +16,8 @@ from noetl.kinds.support.paths import locate, open_file, resolve_inside
 _IS_PATH = re.compile(r"[^/\0]{0,255}/")
 """Begins a ``database`` that names folders; any other is a name in the work folder."""
 _CHUNK = 1 << 20
+_MAGIC_AT, _MAGIC = 8, b"DUCK"
+"""Where a database file of DuckDB says what it is."""
 _LOG = ".wal"
 """Ending of what DuckDB has written and not yet put into the file."""
 
@@ -54,7 +56,24 @@ def kept_database(name: str | None, context: TaskContext) -> Database | None:
             hint="leave `database` out to work in memory",
         )
     Path(work).mkdir(parents=True, exist_ok=True)
-    return Database(resolve_inside(f"{name.removesuffix('.duckdb')}.duckdb", [work], must_exist=False))
+    path = resolve_inside(f"{name.removesuffix('.duckdb')}.duckdb", [work], must_exist=False)
+    if path.exists():
+        with open_file(path) as stream:
+            _refuse_foreign(stream, name)
+    return Database(path)
+
+
+def _refuse_foreign(stream: BinaryIO, name: str) -> None:
+    """Refuse a file of another program: DuckDB would look for the extension that reads it. Raises TaskError."""
+    begin = stream.read(_MAGIC_AT + len(_MAGIC))
+    stream.seek(0)
+    if begin and begin[_MAGIC_AT:] != _MAGIC:
+        raise TaskError(
+            f"{name!r} is no database of DuckDB",
+            kind="client_error",
+            code="database_invalid",
+            hint="read other files with `sources`, or by name: FROM 'file.csv'",
+        )
 
 
 def _copied(name: str, context: TaskContext, folder: Path, until: float) -> Path:
@@ -68,6 +87,7 @@ def _copied(name: str, context: TaskContext, folder: Path, until: float) -> Path
     folder.mkdir()
     place = folder / path.name
     with open_file(path) as stream:
+        _refuse_foreign(stream, name)
         try:
             # As DuckDB does it: whoever changes the file has it locked, so that no half of a change is copied.
             fcntl.lockf(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -146,6 +146,8 @@ class Session:
         except duckdb.Error as error:
             raise failure_of(error, text) from error
         kind = kinds[0] if len(kinds) == 1 else "several statements"
+        if kind in ("PRAGMA", "CALL") and "import_database" in text.lower():
+            kind = "IMPORT"  # it runs statements of a file, which nothing here has looked at
         word = (re.match(r"\W*(\w+)", text) or [""])[0].strip().upper()
         if kind == "TRANSACTION":
             raise TaskError(
@@ -375,7 +377,7 @@ _READ_ALONE = "a `database` with folders in its name is read as a copy; a name w
 
 def failure_of(error: duckdb.Error, text: str) -> TaskError:
     """Convert DuckDB's error; its message points at the place in the statement."""
-    text_of_error = str(error)
+    text_of_error = str(error).partition("\n\nStack Trace:")[0]
     message = text_of_error.strip()[:800] + (
         f"\nin: {first_line(text)}" if text and "LINE " not in text_of_error else ""
     )
