@@ -436,6 +436,34 @@ def test_a_child_that_cannot_be_looked_at_is_not_used_again(make_pool, monkeypat
     assert call(pool, 1) != first
 
 
+@linux
+def test_a_look_at_a_child_that_has_ended_opens_nothing(make_pool):
+    """Its thread may look late: another one has ended the execution, and its cell serves the next task."""
+    with make_pool(4).lease(owner(1)) as child:
+        child.call(WHO, {}, watch())
+        assert not child.left_processes
+        lone = child._confined._lone
+        lone.close()
+        assert not lone.is_alone() and lone._files is None, "nobody would close them"
+
+
+@linux
+def test_only_what_is_short_is_deferred(make_pool, monkeypatch):
+    """A folder with very many files takes seconds to look at, and all executions would wait for the engine's turn meanwhile."""
+    looks: list[bool] = []
+    fits = child_module.disk_fits
+    monkeypatch.setattr(
+        child_module, "disk_fits", lambda *about: looks.append(has_deferred()) or fits(*about)
+    )
+    pool = make_pool(4)
+    shared = Owner(0, TaskLimits(1 << 30, 1 << 20), program="p")
+    with deferring():
+        with pool.lease(shared) as child:
+            child.call(WHO, {}, watch())
+        assert looks == [False] and has_deferred()
+    assert looks == [False]
+
+
 def test_a_system_without_processes_is_not_the_tasks_fault(make_pool, monkeypatch):
     pool = make_pool(1)
 

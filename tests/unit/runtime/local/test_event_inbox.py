@@ -199,6 +199,34 @@ def test_the_thread_begins_no_batch_during_the_turn_of_a_worker_and_ends_after_i
     assert batches == [[1], [2, 3]] and engine.handled == [1, 2, 3]
 
 
+def test_an_inbox_that_closes_handles_what_a_worker_gives_back_and_all_behind_it() -> None:
+    """Their outcomes are in memory only, and what failed once may succeed, or fail alone."""
+    engine, inside, leave = Engine("", set()), threading.Event(), threading.Event()
+    handle = engine.inbox._handle
+
+    def fail_once(events: Sequence[Event]) -> BatchEffects | None:
+        if not inside.is_set():
+            inside.set()
+            assert leave.wait(PATIENCE)
+            raise InfrastructureError("it gave way to others", code="database_contention")
+        return handle(events)
+
+    engine.inbox._handle = fail_once
+    engine.inbox.start()
+    engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)
+    worker = threading.Thread(target=engine.inbox.turn)
+    worker.start()
+    assert inside.wait(PATIENCE)
+    engine.inbox.put([Cancel(2, "cancel", "p")], turn=True)
+    ending = threading.Thread(target=engine.inbox.close)
+    ending.start()
+    wait_until(lambda: engine.inbox._closing, "a process that ends")
+    leave.set()
+    worker.join(PATIENCE)
+    ending.join(PATIENCE)
+    assert engine.handled == [1, 2] and engine.inbox.counts() == (0, 0)
+
+
 def test_an_execution_is_held_until_the_engine_has_decided_about_it() -> None:
     """What is set aside is not: nobody waits for what comes of it."""
     engine = Engine("aws_unreachable", {2})

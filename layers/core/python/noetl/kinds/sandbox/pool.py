@@ -30,7 +30,7 @@ IDLE_SECONDS = 60.0
 
 
 class _Check:
-    """A look at a child after a call, once: by its thread, or by one that takes it before."""
+    """A look at what a call left in a child, once: by its thread, or one that takes it first."""
 
     def __init__(self, child: Child) -> None:
         self._child: Child | None = child
@@ -43,7 +43,7 @@ class _Check:
             child, self._child = self._child, None
             if child is not None:
                 with suppress(Exception):  # one that cannot be looked at is not fit
-                    self._fit = not (child.spent or child.left_processes)
+                    self._fit = not child.left_processes
             return self._fit
 
 
@@ -149,10 +149,9 @@ class ChildPool:
 
     def _give_back(self, child: Child) -> None:
         check = _Check(child)
-        if deferred_work.is_deferring():
-            fit = not child.worn
-        else:
-            fit = not child.worn and check()
+        fit = not (child.worn or child.spent)  # now: to look at a full folder may take seconds
+        if fit and not deferred_work.is_deferring():
+            fit = check()
         if not (fit and self._keep_idle(child, check)):
             child.close()
         elif deferred_work.is_deferring():

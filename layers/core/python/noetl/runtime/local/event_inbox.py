@@ -172,6 +172,7 @@ class Inbox:
                     self._let_go([event])
                 else:
                     self._waiting.appendleft(event)
+                    self._last += self._closing  # it is one of those that waited
                 if self._waiting or self._urgent or self._aside or self._closing:
                     self._work.notify()
                 self._changed.notify_all()
