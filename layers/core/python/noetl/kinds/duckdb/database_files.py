@@ -64,7 +64,10 @@ def kept_database(name: str | None, context: TaskContext) -> Database | None:
 
 
 def _refuse_foreign(stream: BinaryIO, name: str) -> None:
-    """Refuse a file of another program: DuckDB would look for the extension that reads it. Raises TaskError."""
+    """Refuse a file of another program.
+
+    DuckDB would look for the extension that reads it. Raises TaskError.
+    """
     begin = stream.read(_MAGIC_AT + len(_MAGIC))
     stream.seek(0)
     if begin and begin[_MAGIC_AT:] != _MAGIC:

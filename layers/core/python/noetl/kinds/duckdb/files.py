@@ -133,7 +133,10 @@ class _Reader:
                 yield from self._arguments(index + 2)
 
     def _begin(self) -> int:
-        """Return the index of the first word behind an EXPLAIN. Raises TaskError for what it may not explain."""
+        """Return the index of the first word behind an EXPLAIN.
+
+        Raises TaskError for what a task may not explain.
+        """
         if self._word(0) != "explain":
             return 0
         begin = 2 if self._word(1) in ("analyze", "analyse") else 1
@@ -155,7 +158,10 @@ class _Reader:
         return begin
 
     def _refuse_names(self, target: int) -> None:
-        """Refuse an option of a COPY that names files in another way than by one plain text. Raises TaskError."""
+        """Refuse an option of a COPY that names files by anything but a plain text.
+
+        Raises TaskError.
+        """
         for index in range(target + 1, len(self._tokens)):
             token = self._tokens[index]
             option = _unquoted(token) if token.kind == "name" else token.text
