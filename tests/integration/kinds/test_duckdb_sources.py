@@ -49,12 +49,12 @@ def test_a_copy_of_a_file_ends_with_the_time_of_its_task(make_context, tmp_path:
 
 @pytest.fixture
 def given(make_context, tmp_path: Path):
-    """A folder that tasks may write to, with a database, and a call that reads one."""
+    """A folder that tasks may read, with a database, and a call that reads one."""
     folder, work, outside = (tmp_path / name for name in ("given", "work", "outside"))
     for one in (folder, work, outside):
         one.mkdir()
     subprocess.run([sys.executable, "-c", _WRITTEN, str(folder / "state.duckdb")], check=True)
-    context = make_context(task_folders=(str(folder),), data_dirs=(str(folder),), work_dir=str(work))
+    context = make_context(data_dirs=(str(folder),), work_dir=str(work))
 
     def call(database: Path | str, query: str = "SELECT sum(n) AS n FROM state.t"):
         params = {"database": str(database), "query": query}
@@ -63,7 +63,18 @@ def given(make_context, tmp_path: Path):
     return folder, outside, call
 
 
-def test_a_database_in_a_given_folder_is_read_as_a_copy(given) -> None:
+def test_a_database_in_a_folder_that_tasks_write_to_is_not_opened(given, make_context) -> None:
+    """A task can make a file of which DuckDB crashes, and with it the worker."""
+    folder, _, _ = given
+    context = make_context(data_dirs=(str(folder),), task_folders=(str(folder),))
+    for name in ("./state.duckdb", str(folder / "state.duckdb")):
+        with pytest.raises(TaskError, match="tasks may write to") as refused:
+            default_registry().run("duckdb", {"database": name, "query": "SELECT 1"}, context)
+        assert (refused.value.kind, refused.value.code) == ("storage_access", "path_outside")
+        assert "NOETL_DATA_DIRS" in (refused.value.hint or "")
+
+
+def test_a_database_in_a_folder_of_the_operator_is_read_as_a_copy(given) -> None:
     folder, _, call = given
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert set(before) == {"state.duckdb", "state.duckdb.wal"}
@@ -86,18 +97,19 @@ def test_a_database_elsewhere_is_not_opened(given, tmp_path: Path) -> None:
         with pytest.raises(TaskError) as refused:
             call(folder / name)
         assert refused.value.code == "path_outside", name
-        assert "--task-folder" in (refused.value.hint or "")
+        assert "NOETL_DATA_DIRS" in (refused.value.hint or "")
     (folder / "no.duckdb").write_text("no database")
     with pytest.raises(TaskError) as refused:
         call(folder / "no.duckdb")
     assert refused.value.code == "database_invalid"
-    for place in (outside / "own.duckdb", folder / "state.duckdb"):
-        view = folder / f"{place.stem}_view.duckdb"
-        with duckdb.connect(str(view)) as made:
-            made.execute(f"CREATE TABLE t (n int); CREATE VIEW v AS SELECT * FROM read_blob('{place}')")
-        with pytest.raises(TaskError) as refused:
-            call(view, "SELECT * FROM v")
-        assert refused.value.code == "access_refused", "a view is no way to another file"
+    view = folder / "view.duckdb"
+    with duckdb.connect(str(view)) as made:
+        made.execute(
+            f"CREATE TABLE t (n int); CREATE VIEW v AS SELECT * FROM read_blob('{outside / 'own.duckdb'}')"
+        )
+    with pytest.raises(TaskError) as refused:
+        call(view, "SELECT * FROM v")
+    assert refused.value.code == "access_refused", "a view is no way to another file"
 
 
 def test_a_database_that_is_being_changed_is_tried_again(given) -> None:

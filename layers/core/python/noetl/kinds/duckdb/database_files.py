@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.kinds.support.given_folders import in_given
 from noetl.kinds.support.paths import locate, open_file, resolve_inside
 
 _IS_PATH = re.compile(r"[^/\0]{0,255}/")
@@ -32,8 +33,7 @@ class Database:
 def database_of(name: str | None, context: TaskContext, folder: Path, until: float) -> Database | None:
     """Return the database that ``name`` means, None for one in memory.
 
-    DuckDB opens a file by its name, and tasks may change where a name in a given folder leads. So a file of the task's folders is copied
-    into ``folder``. Raises TaskError.
+    A file of the folders that tasks may read, and not write, is copied into ``folder``, with what its log has. Raises TaskError.
     """
     if name is not None and _IS_PATH.match(name):
         return Database(_copied(name, context, folder / "database", until), copied=True)
@@ -85,8 +85,18 @@ def _copied(name: str, context: TaskContext, folder: Path, until: float) -> Path
         path = locate(name, context.settings)
     except TaskError as error:
         if error.code == "path_outside":
-            error.hint = "give its folder: noetl run --task-folder DIR; a name without folders is kept in the work folder"
+            error.hint = (
+                "name its folder in NOETL_DATA_DIRS; a name without folders is kept in the work folder"
+            )
         raise
+    if in_given(str(path), context.settings.task_folders):
+        # A file made by hostile hands can crash DuckDB, and with it the worker.
+        raise TaskError(
+            f"{name!r} is in a folder that tasks may write to, where duckdb opens no database",
+            kind="storage_access",
+            code="path_outside",
+            hint="keep it in another folder, and name that in NOETL_DATA_DIRS",
+        )
     folder.mkdir()
     place = folder / path.name
     with open_file(path) as stream:

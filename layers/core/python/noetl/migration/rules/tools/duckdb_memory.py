@@ -42,7 +42,7 @@ def _say(page: Page, tool: Map, entry: Entry, path: str) -> None:
     else:
         page.note(
             entry,
-            f"the database {path!r} is read where its folder is given: noetl run --task-folder DIR",
+            f"the database {path!r} is read where NOETL_DATA_DIRS names its folder",
             safe=True,
         )
 
