@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from noetl.domain.commands import Command
+from noetl.domain.events import Cancel
 from noetl.domain.workers.process_need import Need
+from noetl.runtime.local.event_inbox import Inbox
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.thread_pools import LOADED, Pool
 from noetl.runtime.settings import Settings
@@ -78,7 +81,7 @@ def test_a_thread_takes_the_command_that_it_submits_after_its_own(apart):
     wanted = {1: [2], 2: [3, 4]}
     pool = Pool("io", 3, lambda one: ran.append((one.execution_id, threading.get_ident())))
 
-    def then() -> None:
+    def then(waits: bool) -> None:
         for number in wanted.pop(ran[-1][0], ()):
             pool.submit(command(number), apart)
 
@@ -99,7 +102,7 @@ def test_a_thread_that_fails_after_its_command_runs_the_next_one(monkeypatch, er
     told, ran = [], []
     monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_type))
 
-    def then() -> None:
+    def then(waits: bool) -> None:
         if len(ran) == 1:
             raise error("it has no turn")
 
@@ -109,6 +112,35 @@ def test_a_thread_that_fails_after_its_command_runs_the_next_one(monkeypatch, er
     pool.submit(command(2))
     wait_until(lambda: ran == [1, 2], "the second")
     pool.close(0.0)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_command_that_waits_for_a_thread_does_not_wait_for_a_decision(size):
+    """The thread that has reported takes it, and leaves the decision to the engine's: the database may hang."""
+    ran, decided, answers = [], [], threading.Event()
+
+    def handle(events):
+        decided.append(threading.current_thread().name)
+        assert answers.wait(2 * PATIENCE)
+
+    def run(one: Command) -> None:
+        ran.append(one.execution_id)
+        inbox.put([Cancel(one.execution_id, "cancel", "p")], turn=True)
+
+    inbox = Inbox(handle, lambda event, error, tries: None, lambda line: None)
+    pool = Pool("io", size, run, then=inbox.turn)
+    inbox.start()
+    with pool.ready:
+        for number in range(2 * size):
+            pool.submit(command(number))
+    try:
+        wait_until(lambda: decided != [], "the decision")
+        assert decided == ["noetl-engine"]
+        wait_until(lambda: len(ran) == 2 * size, "the commands that waited")
+    finally:
+        answers.set()
+    pool.close(time.monotonic() + PATIENCE)
+    inbox.close()
 
 
 def test_work_that_a_command_defers_is_done_before_the_next_command():

@@ -144,17 +144,18 @@ class Inbox:
         self._work.notify()
         self._changed.notify_all()
 
-    def turn(self) -> None:
+    def turn(self, needed: bool = False) -> None:
         """Handle the one event that waits in this thread, or wake the inbox's own for what waits.
 
-        What fails goes back: the inbox's thread tries it again, as it does with its own.
+        ``needed``: a command waits for this thread, and for nothing of the engine. What fails goes back: the inbox's
+        thread tries it again, as it does with its own.
         """
         with self._changed:
             if not (self._waiting or self._urgent):
                 return
             if self._busy:
                 return  # the next batch has it
-            if len(self._waiting) != 1 or self._urgent or self._closing or self._loaded():
+            if needed or len(self._waiting) != 1 or self._urgent or self._closing or self._loaded():
                 self._work.notify()
                 return
             self._busy, self._tried = True, False

@@ -60,7 +60,7 @@ def make_pools(
     run: Callable[[Command], None],
     here: LocalCommands,
     starved: Callable[[], object],
-    then: Callable[[], object],
+    then: Callable[[bool], object],
 ) -> dict[str, Pool]:
     """Make the pools of a process, by name.
 

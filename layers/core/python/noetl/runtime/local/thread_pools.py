@@ -22,7 +22,7 @@ class Pool:
     """A pool of up to ``size`` threads that run commands.
 
     ``places`` and ``need``: see ``Turns``. ``starved``: is called when the pool is not loaded any more. ``then``: is
-    called by a thread after each command, before the thread takes the next one.
+    called by a thread after each command, before the thread takes the next one, with whether a command waits for it.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Pool:
         places: int | None = None,
         need: Callable[[int], Need] = lambda execution_id: Need.NONE,
         starved: Callable[[], object] = lambda: None,
-        then: Callable[[], object] = lambda: None,
+        then: Callable[[bool], object] = lambda waits: None,
     ) -> None:
         self.name = name
         self.size = size
@@ -176,7 +176,7 @@ class Pool:
         except BaseException as error:
             report_defect(error)
         self._returning.add(threading.get_ident())
-        self._then()
+        self._then(self._turns.runnable > len(self.threads) - self._turns.running)
 
     def _take(self) -> Command | None:
         with self.ready:
