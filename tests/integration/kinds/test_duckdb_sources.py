@@ -87,11 +87,10 @@ def test_a_database_elsewhere_is_not_opened(given, tmp_path: Path) -> None:
             call(folder / name)
         assert refused.value.code == "path_outside", name
         assert "--task-folder" in (refused.value.hint or "")
-    for text in ("no database", "SQLite format 3\0" + "\0" * 100):
-        (folder / "no.duckdb").write_text(text)
-        with pytest.raises(TaskError, match="no database of DuckDB") as refused:
-            call(folder / "no.duckdb")
-        assert refused.value.code == "io"
+    (folder / "no.duckdb").write_text("no database")
+    with pytest.raises(TaskError) as refused:
+        call(folder / "no.duckdb")
+    assert refused.value.code == "io"
     for place in (outside / "own.duckdb", folder / "state.duckdb"):
         view = folder / f"{place.stem}_view.duckdb"
         with duckdb.connect(str(view)) as made:

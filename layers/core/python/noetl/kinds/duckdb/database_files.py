@@ -16,7 +16,6 @@ from noetl.kinds.support.paths import locate, open_file, resolve_inside
 _IS_PATH = re.compile(r"[^/\0]{0,255}/")
 """Begins a ``database`` that names folders; any other is a name in the work folder."""
 _CHUNK = 1 << 20
-_MARK, _MARK_AT = b"DUCK", 8
 _LOG = ".wal"
 """Ending of what DuckDB has written and not yet put into the file."""
 
@@ -80,20 +79,11 @@ def _copied(name: str, context: TaskContext, folder: Path, until: float) -> Path
                 retryable=True,
             ) from None
         _copy(stream, place, name, context, until)
-        _refuse_others(place, name)
         log = path.with_name(path.name + _LOG)
         if log.exists():
             with open_file(log) as written:
                 _copy(written, place.with_name(place.name + _LOG), name, context, until)
     return place
-
-
-def _refuse_others(place: Path, name: str) -> None:
-    """Refuse what is no database of DuckDB, which would look for an extension that reads it."""
-    with place.open("rb") as file:
-        begin = file.read(len(_MARK) + _MARK_AT)
-    if begin[_MARK_AT:] != _MARK:
-        raise TaskError(f"{name!r} is no database of DuckDB", kind="storage_access", code="io")
 
 
 def _copy(stream: BinaryIO, place: Path, name: str, context: TaskContext, until: float) -> None:

@@ -25,10 +25,6 @@ from noetl.templating.sql_split import Token, tokens_of
 _READERS = re.compile(r"read_\w+|sniff_csv|glob|\w+_scan|parquet_\w+", re.IGNORECASE)
 _DATA_FILE = re.compile(r"\.(csv|tsv|txt|parquet|json|jsonl|ndjson)(\.(gz|zst))?", re.IGNORECASE)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_READS = frozenset({"select", "with", "from", "values", "insert", "update", "delete", "table"})
-"""First words of statements in which `copy` is a name."""
-_PATTERNS = frozenset({"filename_pattern", "file_extension"})
-_PLAIN_TEXT = re.compile(r"'[^'/\\]{0,200}'")
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -118,9 +114,8 @@ class _Reader:
 
     def places(self) -> Iterator[tuple[int, str]]:
         """Index of a token and the SQL literal that takes its place."""
-        target = self._target() if self._copies() else None
+        target = self._target() if "copy" in self._words[:3] else None
         if target is not None:
-            self._refuse_patterns(target)
             yield target, self._writable(target)
         for index, word in enumerate(self._words):
             if word in ("from", "join"):
@@ -188,19 +183,6 @@ class _Reader:
             if next(Path(root).glob(name), None) is not None:
                 return f"{root}/{name}"
         raise TaskError(f"no file matches {name!r}", kind="not_found", code="file_not_found")
-
-    def _copies(self) -> bool:
-        """Return whether this may be a COPY, also below EXPLAIN or PREPARE."""
-        return "copy" in self._words and self._word(0) not in _READS
-
-    def _refuse_patterns(self, target: int) -> None:
-        """Refuse names of files in a COPY that may lead out of its folder."""
-        for index, word in enumerate(self._words):
-            if word in _PATTERNS and index > target:
-                following = [token.text for token in self._tokens[index + 1 : index + 3]]
-                text = next((one for one in following if one != "="), "")
-                if not _PLAIN_TEXT.fullmatch(text):
-                    raise _refused_target(f"{word} of COPY must be one text without folders")
 
     def _target(self) -> int | None:
         """Index of what follows the TO of a COPY, outside of brackets; None when the COPY reads."""
