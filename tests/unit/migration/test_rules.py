@@ -290,6 +290,12 @@ REFUSED = {
         "    vars: { n: '{{ result.data.command_1[0].n }}' }\n",
         ("vars-data", 7, 13, "counts the statements"),
     ),
+    "a sequence to which another way leads": (
+        "  - step: start\n    next:\n      - { when: '{{ workload.a }} == b', then: [{ step: one }, { step: two }] }\n"
+        "      - { step: other }\n  - { step: other, tool: { kind: noop }, next: one }\n"
+        "  - { step: one, tool: { kind: noop } }\n  - { step: two, tool: { kind: noop } }\n",
+        ("then-sequence", 7, 42, "two ways lead to it"),
+    ),
     "a sequence that leads elsewhere": (
         "  - step: start\n    case:\n      - when: '{{ workload.a }} == b'\n        then: [{ step: one }, { step: two }]\n"
         "  - { step: one, tool: { kind: noop }, next: [{ step: two }] }\n  - { step: two, tool: { kind: noop } }\n",
@@ -490,3 +496,18 @@ def test_quotes_that_code_doubles_for_others_too_stay(other: str, tmp_path: Path
     made = migrated(tmp_path / "doubled.yaml", HEAD + body)
     assert "replace" in made.text and not made.runs
     assert ("sql-escaped-by-hand", 9) in {(one.code, one.line) for one in made.problems}
+
+
+@pytest.mark.parametrize(
+    "read", ["{{ vars.y | default('none') }}", "{{ vars.x | default('none') }}", "{{ vars.y is none }}"]
+)
+def test_variables_that_are_read_with_a_default_are_not_null(read: str, tmp_path: Path) -> None:
+    made = migrated(
+        tmp_path / "null.yaml",
+        "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: { name: n }\nworkflow:\n"
+        "  - step: start\n    tool: { kind: python, code: 'result = {}' }\n"
+        "    vars: { x: '{{ result.x }}', y: '{{ result.y }}' }\n"
+        "    next: [{ when: '{{ vars.x is defined and vars.y }}', then: [{ step: end }] }]\n"
+        f'  - {{ step: end, tool: {{ kind: noop, args: {{ n: "{read}" }} }} }}\n',
+    )
+    assert made.runs and "vars-defined" not in {change.rule for change in made.changes}

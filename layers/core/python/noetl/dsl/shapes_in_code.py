@@ -25,6 +25,8 @@ _OF_TEXT = frozenset(
     }
 )
 """Methods that a text has, and no mapping."""
+_OF_LISTS = frozenset({"len", "sorted", "zip", "zip_longest", "list", "tuple", "enumerate", "reversed"})
+"""Functions that take a list of rows."""
 _FIRST_LINE = re.compile(r"[^\n]*\n?")
 _DEPTH = 4
 """Entries below each other that are looked at: of the context, of a result, of a list."""
@@ -377,16 +379,20 @@ def _names(tree: ast.Module, name: str) -> list[ast.Name]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
 
 
-def rows_of_a_command(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
+def rows_of_a_command(
+    code: str, given: Mapping[str, str], named: Collection[str] = (), *, functions: bool = False
+) -> list[Reading]:
     """Return the places where code takes what a command of SQL gave for the list of its rows.
 
-    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``.
+    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``. ``functions``: what is given to one that takes lists
+    counts, too, such as ``sorted``.
     """
     tree = _tree(code, '"command_', "'command_")
     if tree is None:
         return []
     known = _Code(tree, given, named)
-    taken = {one.source for one in _taken(code, known, _uses_of_command, ("command", "row"))}
+    uses = _uses_of_lists if functions else _uses_of_command
+    taken = {one.source for one in _taken(code, known, uses, ("command", "row"))}
     found = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call | ast.Subscript):
@@ -408,30 +414,67 @@ def rows_by_number(code: str, given: Mapping[str, str], named: Collection[str] =
     known = _Code(tree, given, named)
     found: dict[int, int] = {}
     for node in ast.walk(tree):
-        over: ast.expr | None
-        if isinstance(node, ast.For | ast.comprehension):
-            within = node if isinstance(node, ast.For) else known.parents[node]
-            over, keys = node.iter, _keys_of(within, node.target)
-        else:
-            owner, key, _ = keyed(node)
-            over, row, _ = keyed(owner) if owner is not None else (None, None, None)
-            keys = {type(key)} if type(row) is int and isinstance(node, ast.Subscript) else set()
-        of = known.known(over) if over is not None and keys == {int} else None
-        if over is None or of is None or of[0] != "command":
-            continue
-        place, _ = known.origin(over)
-        if keyed(place)[0] is not None:
-            start = _offset(code, place.lineno, place.col_offset)
-            found[_reading(code, known, place, plain=True).start] = start
+        for over, kinds in _uses_of_columns(known, node):
+            of = known.known(over) if kinds == {int} else None
+            if of is None or of[0] != "command":
+                continue
+            place, _ = known.origin(over)
+            if keyed(place)[0] is not None:
+                start = _offset(code, place.lineno, place.col_offset)
+                found[_reading(code, known, place, plain=True).start] = start
     return found
 
 
-def _keys_of(within: ast.AST, target: ast.expr) -> set[type]:
-    """Return the types of the keys by which a target is read."""
-    if not isinstance(target, ast.Name):
-        return set()
-    read = (keyed(node) for node in ast.walk(within))
-    return {type(key) for owner, key, _ in read if isinstance(owner, ast.Name) and owner.id == target.id}
+def _uses_of_columns(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, set[type]]]:
+    """Yield what may be rows of a command, and whether columns are read by number or name."""
+    target: ast.expr
+    if isinstance(node, ast.For | ast.comprehension):
+        over, target = node.iter, node.target
+        if isinstance(over, ast.Call) and _named_last(over.func) == "enumerate" and over.args:
+            over = over.args[0]
+            target = target.elts[-1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else target
+        within = node if isinstance(node, ast.For) else known.parents[node]
+        yield over, {int} if isinstance(target, ast.Tuple | ast.List) else _read_of(known, within, target)
+    elif isinstance(node, ast.Subscript):
+        row = node.value
+        if isinstance(row, ast.Subscript) and type(keyed(row)[1]) is int:
+            yield row.value, {str if isinstance(keyed(node)[1], str) else int}
+    elif isinstance(node, ast.Call):
+        for one in node.args:
+            if isinstance(one, ast.Starred) and _named_last(node.func) in ("zip", "zip_longest"):
+                yield one.value, {int}
+        for word in node.keywords:
+            if (
+                word.arg == "key"
+                and isinstance(word.value, ast.Lambda)
+                and node.args
+                and word.value.args.args
+            ):
+                yield (
+                    node.args[0],
+                    _read_of(known, word.value, ast.Name(word.value.args.args[0].arg, ast.Store())),
+                )
+
+
+def _read_of(known: _Code, within: ast.AST, target: ast.expr) -> set[type]:
+    """Return ``int`` where a row is read as a list, and ``str`` where it is read as a mapping."""
+    found: set[type] = set()
+    name = target.id if isinstance(target, ast.Name) else ""
+    for use in ast.walk(within):
+        if not isinstance(use, ast.Name) or not isinstance(use.ctx, ast.Load) or use.id != name:
+            continue
+        parent = known.parents[use]
+        if isinstance(parent, ast.Subscript) and parent.value is use:
+            found.add(str if isinstance(keyed(parent)[1], str) else int)
+        elif isinstance(parent, ast.Attribute):
+            found.add(str)
+        elif (
+            isinstance(parent, ast.Starred | ast.For | ast.comprehension)
+            or (isinstance(parent, ast.Call) and _named_last(parent.func) in _OF_LISTS | {"map", "set"})
+            or (isinstance(parent, ast.Assign) and isinstance(parent.targets[0], ast.Tuple | ast.List))
+        ):
+            found.add(int)
+    return found
 
 
 def _uses_of_command(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
@@ -440,6 +483,13 @@ def _uses_of_command(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bo
         yield node.iter, True
     else:
         yield from _uses_of_rows(known, node)
+
+
+def _uses_of_lists(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    if isinstance(node, ast.Call) and _named_last(node.func) in _OF_LISTS:
+        yield from ((one.value if isinstance(one, ast.Starred) else one, True) for one in node.args)
+    else:
+        yield from _uses_of_command(known, node)
 
 
 def text_of_shell(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:

@@ -11,12 +11,14 @@ from noetl.migration.guards import inner
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 from noetl.migration.rules.reading.rows_list import tasks_of
+from noetl.migration.rules.reading.vars_defined import may_be_null
 
 _OTHERS = ("accept_status", "paginate", "stream", "save", "sink", "retry")
 """Keys with which the call has another answer to a failure, or to a page."""
 _EXIT = re.compile(r"\{\{ event\.name == 'step\.exit' and ")
 """How a guard begins that is one of the arcs of a step in the event form."""
 _PATH = re.compile(r"[\w.]+")
+_GOOD = "response.status_code < 400"
 _PLAIN = frozenset({"do"})
 
 
@@ -34,19 +36,20 @@ def apply(page: Page) -> None:
         name = text_of(step.get("step")) or ""
         groups = [failed_statuses(guard, name) for guard in _guards(step)]
         codes = sorted({one for each in groups for one in each}) if ANY not in groups else ANY
-        if codes:
+        kept = map_of(step.get("vars"))
+        if codes and (not kept.entries or may_be_null(page, kept.keys())):
             value = Text(ANY) if codes == ANY else made(codes)
             tasks[0].entries.append(Entry("accept_status", value, "accept_status"))
-            for entry in inside(step.get("vars") or Map([])):
+            for entry in kept.entries:
                 _may_lack(entry)
 
 
 def _may_lack(entry: Entry) -> None:
     """Keep null for what the answer to a failed call does not have."""
     expression = inner(text_of(entry.value))
-    if expression is not None and isinstance(entry.value, Text) and "default(none)" not in expression:
-        plain = _PATH.fullmatch(expression)
-        rewrite(entry.value, f"{{{{ {expression if plain else f'({expression})'} | default(none) }}}}")
+    if expression is not None and isinstance(entry.value, Text) and _GOOD not in expression:
+        shown = expression if _PATH.fullmatch(expression) else f"({expression})"
+        rewrite(entry.value, f"{{{{ {shown} if {_GOOD} else none }}}}")
 
 
 def _guards(step: Map) -> list[str]:

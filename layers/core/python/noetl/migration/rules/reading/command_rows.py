@@ -32,7 +32,7 @@ def _read_rows(step: Map, task: Map, lists: set[str]) -> None:
     given = {name: found[0] for name, found in read.items() if found is not None and found[0] in lists}
     lists -= read.keys()
     numbered = rows_by_number(text, given, lists)
-    for one in reversed(rows_of_a_command(text, given, lists)):
+    for one in reversed(rows_of_a_command(text, given, lists, functions=True)):
         if one.end:
             reading = text[one.start : one.end]
             if reading.startswith(".get("):

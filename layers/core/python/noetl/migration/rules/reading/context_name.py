@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl.dsl.shapes_in_code import entries_of_scope, free_names, renamed, renamed_parameter
-from noetl.formatting.nodes import Map, Text, inside, map_of, text_of
+from noetl.formatting.nodes import Map, Text, inside, items_of, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
@@ -26,14 +26,17 @@ def apply(page: Page) -> None:
 
 
 def set_in(block: Map) -> Iterator[str]:
-    """Yield the names that something may set in ``ctx``."""
+    """Yield the names that something may set in ``ctx``, in any of the spellings."""
     for entry in inside(block):
-        if entry.key == "set_ctx":
-            yield from (str(one.key) for one in map_of(entry.value).entries)
-        elif entry.key == "into":
-            yield text_of(entry.value) or ""
-        elif entry.key is not None and entry.key.startswith("ctx."):
-            yield entry.key.removeprefix("ctx.")
+        key = entry.key or ""
+        if key in ("set", "set_ctx", "ctx"):
+            for one in [entry.value, *items_of(entry.value)]:
+                yield from (str(inner.key).removeprefix("ctx.") for inner in map_of(one).entries)
+                yield text_of(map_of(one).get("name")) or ""
+        elif key == "into":
+            yield (text_of(entry.value) or "").removeprefix("ctx.")
+        elif key.startswith("ctx."):
+            yield key.removeprefix("ctx.").split(".")[0]
 
 
 def _rename(owner: Map, task: Map, workload: set[str]) -> None:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 
-from noetl.formatting.nodes import Entry, Map, Text, inside, map_of, text_of
-from noetl.formatting.spelling import rewrite
-from noetl.formatting.templates import in_templates
+from noetl.formatting.nodes import Entry, Map, inside, map_of, text_of
+from noetl.formatting.spelling import rename
 from noetl.migration.page import Page, entries_read
 from noetl.migration.rule import Rule
 from noetl.migration.rules.reading.context_name import set_in
 
-_READ = re.compile(
-    r"(?<![\w.'\"])ctx(?:\.(?P<name>[A-Za-z_]\w{0,99})|\[(['\"])(?P<key>[A-Za-z_]\w{0,99})\2\])(?![\w(])"
-    r"(?!\s{0,9}\|\s{0,9}d(?:efault)?\b|\s{0,9}is\b)"
-)
+_ANSWERED = re.compile(r"\bctx\b[^{}|]{0,200}(?:\|\s{0,9}d(?:efault)?\b|\bis\s)")
+"""A text that says itself what holds without a value, also one that was rewritten."""
 
 
 def apply(page: Page) -> None:
@@ -32,16 +29,16 @@ def apply(page: Page) -> None:
     def read(name: str, entry: str | None) -> tuple[str, bool] | None:
         return (f"workload.{entry}", True) if name == "ctx" and entry in never else None
 
-    def before(found: re.Match[str]) -> str:
-        name = found["name"] or found["key"]
-        return f"(ctx.{name} | default(workload.{name}))" if name in later else found[0]
+    def before(name: str, entry: str | None) -> tuple[str, bool] | None:
+        return (
+            (f"(ctx.{entry} | default(workload.{entry}))", True) if name == "ctx" and entry in later else None
+        )
 
     if never:
         page.substitute(read)
     for entry in entries_read(page.root) if later else ():
-        value = entry.value
-        if isinstance(value, Text) and isinstance(value.value, str) and _may_come_first(entry):
-            rewrite(value, in_templates(value.value, lambda template: _READ.sub(before, template)))
+        if _may_come_first(entry) and not _ANSWERED.search(text_of(entry.value) or ""):
+            rename(entry.value, before)
 
 
 def _may_come_first(entry: Entry) -> bool:

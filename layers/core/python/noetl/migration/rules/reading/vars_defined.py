@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
-from noetl.formatting.nodes import Map, Text, inside, text_of
+from noetl.formatting.nodes import Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.formatting.templates import in_templates
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
 
-_TEST = re.compile(r"(?<![\w.'\"])vars\.(?P<name>[A-Za-z_]\w{0,99}) is (?P<no>not )?defined\b(?! and vars\.)")
+_TEST = re.compile(
+    r"(?<![\w.'\"])vars\.(?P<name>[A-Za-z_]\w{0,99}) is (?P<no>not )?defined\b(?! and vars\.(?P=name) is not none)"
+)
 _ABSENT = re.compile(r"\{\{-?\s{0,9}not vars\.(?P<name>[A-Za-z_]\w{0,99})\s{0,9}-?\}\}")
 """A guard of the way that is taken without a value."""
+_ANSWERED = re.compile(r"\bvars\.(?P<name>[A-Za-z_]\w{0,99})\s{0,9}(?:\|\s{0,9}d(?:efault)?\b|is\s)")
+"""What is read with a word for where it is missing, which null is not."""
 _PATH = re.compile(
     r"\{\{-?\s{0,9}(?P<path>(?:\(result\.data \| default\(result\)\)|\w+)(?:\.\w+|\[\d+\]){1,20})\s{0,9}-?\}\}"
 )
@@ -20,22 +25,44 @@ _PATH = re.compile(
 
 def apply(page: Page) -> None:
     """Keep null for what is missing, beside a name that is asked for, and ask for null, too."""
-    blocks = [block for step in page.steps() if isinstance(block := step.get("vars"), Map)]
-    given = [{str(entry.key): entry for entry in inside(block)} for block in blocks]
     texts = [text.value for text in page.texts()]
     tested = {found["name"] for text in texts for found in _TEST.finditer(text)}
     tested |= {found["name"] for text in texts if (found := _ABSENT.fullmatch(text))}
-    missing = set()
-    for entries in given:
-        names = {name for name in tested & entries.keys() if _path(entries[name].value)}
-        missing |= names
-        for entry in entries.values() if names else ():
-            if isinstance(entry.value, Text) and (path := _path(entry.value)) is not None:
-                rewrite(entry.value, f"{{{{ {path} | default(none) }}}}")
+    missing: set[str] = set()
+    for step in page.steps() if tested else ():
+        entries = {str(entry.key): entry for entry in map_of(step.get("vars")).entries}
+        paths = {name: path for name in entries.keys() & tested if (path := _path(entries[name].value))}
+        if not paths or not may_be_null(page, entries.keys(), but=tested):
+            continue
+        missing |= paths.keys()
+        first = next(path for name in entries if (path := paths.get(name)))
+        for name, entry in entries.items():
+            own = _path(entry.value)
+            if own is not None and isinstance(entry.value, Text):
+                value = (
+                    f"{own} | default(none)" if name in paths else f"{own} if {first} is defined else none"
+                )
+                rewrite(entry.value, f"{{{{ {value} }}}}")
     for text in page.texts() if missing else ():
         rewrite(
             text, in_templates(text.value, lambda one: _TEST.sub(lambda found: _null(found, missing), one))
         )
+
+
+def may_be_null(page: Page, names: Collection[str], but: Collection[str] = ()) -> bool:
+    """Return whether null in variables is read as what is missing.
+
+    Nothing has another word for that, such as `default`.
+
+    ``but``: names of which `is defined` is asked, which is asked in other words afterwards.
+    """
+    for text in page.texts():
+        for found in _ANSWERED.finditer(text.value):
+            if found["name"] in names and not (
+                found["name"] in but and _TEST.match(text.value, found.start())
+            ):
+                return False
+    return not any("vars" in (text_of(tool.get("code")) or "") for tool in page.tools())
 
 
 def _path(value: object) -> str | None:
