@@ -231,6 +231,12 @@ OUTSIDE = "{outside}/secret.csv"
         ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
         ("EXPLAIN ANALYZE PREPARE p AS COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
         ("EXPLAIN ANALYZE EXECUTE p", "statement_refused"),
+        ("COPY (SELECT 'x'::blob) TO 'evil.duckdb' (FORMAT blob)", "write_refused"),
+        ("COPY (SELECT 'x'::blob) TO 'evil.DuckDB.wal' (FORMAT blob)", "write_refused"),
+        (
+            "COPY (SELECT 1 AS a) TO '.' (FORMAT csv, PER_THREAD_OUTPUT, FILE_EXTENSION 'duckdb')",
+            "write_refused",
+        ),
         ("EXPLAIN (ANALYZE (true)) COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
         ("EXPLAIN (ANALYZE 'x)') COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
         (

@@ -27,6 +27,8 @@ _DATA_FILE = re.compile(r"\.(csv|tsv|txt|parquet|json|jsonl|ndjson)(\.(gz|zst))?
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _GLOB = re.compile(r"[*?\[]")
 _PLAIN_NAME = re.compile(r"[\w{}-][\w{}.-]{0,200}")
+_DATABASE = "duckdb"
+"""In the name of a database of the work folder. Bytes of a task in such a file can crash DuckDB, and with it the worker."""
 _NAMING = ("filename_pattern", "file_extension")
 """Options of COPY … TO that are a part of the names of its files: DuckDB takes folders in them, too."""
 _EXPLAINED = frozenset(
@@ -168,7 +170,8 @@ class _Reader:
             if option.lower() not in _NAMING:
                 continue
             given = self._name(index + 1, is_table=False)
-            if given is None or not _PLAIN_NAME.fullmatch(given) or self._word(index + 2) not in (",", ")"):
+            plain = given is not None and _PLAIN_NAME.fullmatch(given) and _DATABASE not in given.lower()
+            if not plain or self._word(index + 2) not in (",", ")"):
                 raise TaskError(
                     f"{option.upper()} of COPY is one plain name, without folders",
                     kind="storage_access",
@@ -255,6 +258,8 @@ class _Reader:
             raise _refused_target("this deployment has no work folder that tasks may write to")
         root = Path(self._folders.writable).resolve()
         path = resolve_inside(name, [root], must_exist=False)
+        if _DATABASE in path.name.lower():
+            raise _refused_target("a database file is changed by its statements, and not written by COPY")
         path.parent.mkdir(parents=True, exist_ok=True)
         return _literal(str(path))
 
