@@ -6,9 +6,10 @@ Another release returned that list.
 from __future__ import annotations
 
 from noetl.dsl.rows_as_list import whole_result
-from noetl.dsl.shapes_in_code import rows_by_number, rows_of_a_command
+from noetl.dsl.shapes_in_code import rows_of_a_command
 from noetl.formatting.nodes import Map, Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
+from noetl.migration.numbered_rows import rows_by_number
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 from noetl.migration.rules.reading.rows_list import alone, code_with_sources, given_to, gives_rows, last_tasks
