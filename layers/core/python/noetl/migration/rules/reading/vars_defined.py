@@ -16,7 +16,9 @@ _TEST = re.compile(
 )
 _ABSENT = re.compile(r"\{\{-?\s{0,9}not vars\.(?P<name>[A-Za-z_]\w{0,99})\s{0,9}-?\}\}")
 """A guard of the way that is taken without a value."""
-_ANSWERED = re.compile(r"\bvars\.(?P<name>[A-Za-z_]\w{0,99})\s{0,9}(?:\|\s{0,9}d(?:efault)?\b|is\s)")
+_ANSWERED = re.compile(
+    r"(?<![\w.'\"])(?:vars\.|vars\[['\"])?(?P<name>[A-Za-z_]\w{0,99})(?:['\"]\])?\s{0,9}(?:\|\s{0,9}d(?:efault)?\b|is\s)"
+)
 """What is read with a word for where it is missing, which null is not."""
 _PATH = re.compile(
     r"\{\{-?\s{0,9}(?P<path>(?:\(result\.data \| default\(result\)\)|\w+)(?:\.\w+|\[\d+\]){1,20})\s{0,9}-?\}\}"

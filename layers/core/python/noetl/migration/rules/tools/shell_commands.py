@@ -59,6 +59,12 @@ _BEFORE_WORD = " \t\n;&|()"
 """After one of these, ``#`` begins a comment."""
 
 
+_ASSIGNED = re.compile(r"(?<![\w$?&-])([A-Za-z_]\w{0,99})(?:\+=|=(?:(['\"]?)(?=\{\{))?)")
+"""A variable that is set; the second group is there where the value begins with a template."""
+_SETS = re.compile(
+    r"\b(?:for|select)[ \t]{1,9}(\w{1,99})|\b(?:read|readarray|mapfile|unset|getopts|printf[ \t]{1,9}-v)\b([^\n;|&]{0,300})"
+    r"|\$\{(\w{1,99}):?=|\b(\w{1,99})(?:\+\+|--)"
+)
 _RELATIVE = re.compile(r"""(?:^|[\s"'`=(;&|<>])(\.\.?/[^\s"'`;&|()<>]+)""")
 
 
@@ -89,7 +95,7 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
     if env is not None and not isinstance(env.value, Map):
         return
     variables = env.value if env is not None and isinstance(env.value, Map) else Map([])
-    named = _Variables(variables)
+    named = _Variables(variables, "\n".join(lines))
     texts = {str(one.key) for one in map_of(page.root.get("workload")).entries if _is_plain(plain(one.value))}
     made = [_without_templates(line, named, texts) for line in lines]
     if named.literal:
@@ -310,8 +316,13 @@ class _Variables:
     """Find the variable of each template of a script; equal expressions share one."""
 
     entries: Map
+    script: str
     by_template: dict[object, str] = field(init=False)
     taken: set[str] = field(init=False)
+    own: set[str] = field(init=False)
+    """Variables that the script itself sets, to anything but one template."""
+    copies: dict[str, str] = field(init=False)
+    """Variables that the script only sets to one template, with its expression."""
     counts: Counter[str] = field(default_factory=Counter)
     quoted: bool = True
     """Every template so far is in quotes, and has a plain text of the workload."""
@@ -320,8 +331,11 @@ class _Variables:
 
     def __post_init__(self) -> None:
         known = self.entries.entries
+        self.own, self.copies = _set_in(self.script)
         self.by_template = {
-            value: str(entry.key) for entry in reversed(known) if isinstance(value := plain(entry.value), str)
+            value: str(entry.key)
+            for entry in reversed(known)
+            if isinstance(value := plain(entry.value), str) and entry.key not in self.own
         }
         self.taken = {str(entry.key) for entry in known}
 
@@ -343,8 +357,35 @@ class _Variables:
             self.counts[base] += 1
             count = self.counts[base]
             name = base if count == 1 else f"{base}_{count}"
-            if name not in self.taken:
+            if name not in self.taken | self.own and self.copies.get(name, expression) == expression:
                 return name
+
+
+def _set_in(script: str) -> tuple[set[str], dict[str, str]]:
+    """Return the variables that a script sets to values of its own, or to one template.
+
+    Those of the second kind come with the expression.
+    """
+    own = {
+        name
+        for found in _SETS.finditer(script)
+        for name in _WORD.findall(found[1] or found[2] or found[3] or found[4])
+    }
+    copies: dict[str, str] = {}
+    for found in _ASSIGNED.finditer(script):
+        name, value = found[1], found[2]
+        template = _template(script, found.end()) if value is not None else None
+        after = script[template[1] : template[1] + 2] if template is not None else ""
+        closed = template is not None and (after[:1] == value if value else True)
+        rest = after[1:2] if value else after[:1]
+        if (
+            template is None
+            or not closed
+            or rest not in ("", " ", "\t", "\n", ";", "&", "|", ")")
+            or copies.setdefault(name, template[0]) != template[0]
+        ):
+            own.add(name)
+    return own, copies
 
 
 RULE = Rule("shell-commands", "A shell tool has one script; values reach it by `env`.", apply)
