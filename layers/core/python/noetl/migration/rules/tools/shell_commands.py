@@ -50,7 +50,8 @@ _STOPS = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*e|\berrexit\b)", re.MULTILINE)
 """A script that itself ends with its first failing line."""
 _STRICT = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*u|\bnounset\b)", re.MULTILINE)
 """A script that itself wants no unset variables."""
-_HERE = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
+_HERE = re.compile(r"(?<!<)<<-?[ \t]*([A-Za-z_\\'\"][\w\\'\"]{0,99})")
+_WITHOUT_QUOTES = str.maketrans("", "", "\\'\"")
 _SUMS = re.compile(r"\$\(\((?:[^()\n]|\([^()\n]*\))*\)\)")
 """What a shell computes: quotes are no part of it in ``sh``."""
 _ACTIVE = re.compile(r"""[$`"'\\{]""")
@@ -264,16 +265,20 @@ def _documents(line: str) -> dict[int, tuple[int, bool]]:
     for row in line.splitlines(keepends=True):
         ends.setdefault(row.strip(), []).append(at)
         at += len(row)
-    past = 0
+    past = row_end = after = 0
     for head in _HERE.finditer(line):
-        start = line.find("\n", head.end()) + 1
-        rows = ends.get(head[2], [])
+        start = after if head.start() < row_end else line.find("\n", head.end()) + 1
+        word = head[1][:-1] if head[1][-1] in "'\"" and head[1].count(head[1][-1]) % 2 else head[1]
+        name = word.translate(_WITHOUT_QUOTES)
+        rows = ends.get(name, [])
         place = bisect_left(rows, start)
-        if head.start() < past or not start or place == len(rows):
+        if row_end <= head.start() < past or not start or place == len(rows):
             continue
         if rows[place] > start:
-            found[start] = rows[place], bool(head[1])
-        past = rows[place]
+            found[start] = rows[place], name != word
+        if head.start() >= row_end:
+            row_end = start
+        past, after = rows[place], line.find("\n", rows[place]) + 1 or len(line)
     return found
 
 
