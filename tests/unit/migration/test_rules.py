@@ -97,6 +97,11 @@ REFUSED = {
         "          {{ execution_id }}\n          END\n",
         ("shell-commands", 8, 7, "no variable is read"),
     ),
+    "a value in a document whose end has a backslash": (
+        "  - step: start\n    tool:\n      kind: shell\n      cmds:\n        - |\n          cat <<\\END\n"
+        "          {{ execution_id }}\n          END\n",
+        ("shell-commands", 8, 7, "no variable is read"),
+    ),
     "a cursor that is broken off": (
         "  - step: start\n    loop: { cursor: { kind: postgres, claim: SELECT 1 }, iterator: row }\n    tool:\n"
         "      - a: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: break } } }] } } }\n"

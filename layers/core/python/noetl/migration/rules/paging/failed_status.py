@@ -11,7 +11,7 @@ from noetl.migration.guards import inner
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 from noetl.migration.rules.reading.rows_list import tasks_of
-from noetl.migration.rules.reading.vars_defined import may_be_null
+from noetl.migration.rules.reading.vars_defined import read_otherwise
 
 _OTHERS = ("accept_status", "paginate", "stream", "save", "sink", "retry")
 """Keys with which the call has another answer to a failure, or to a page."""
@@ -24,6 +24,9 @@ _PLAIN = frozenset({"do"})
 
 def apply(page: Page) -> None:
     """Accept the statuses: the call ends with its answer, and the arcs decide."""
+    otherwise: set[str] | None = None
+    if any(step.has("vars") for step in page.steps()):
+        otherwise = read_otherwise(page, tests=True)
     for step in page.steps():
         tasks = [task for _, task in tasks_of(step.get("tool"))]
         if (
@@ -37,7 +40,7 @@ def apply(page: Page) -> None:
         groups = [failed_statuses(guard, name) for guard in _guards(step)]
         codes = sorted({one for each in groups for one in each}) if ANY not in groups else ANY
         kept = map_of(step.get("vars"))
-        if codes and (not kept.entries or may_be_null(page, kept.keys())):
+        if codes and (not kept.entries or (otherwise is not None and not otherwise & set(kept.keys()))):
             value = Text(ANY) if codes == ANY else made(codes)
             tasks[0].entries.append(Entry("accept_status", value, "accept_status"))
             for entry in kept.entries:

@@ -6,21 +6,24 @@ Another release returned that list.
 from __future__ import annotations
 
 from noetl.dsl.rows_as_list import whole_result
-from noetl.dsl.shapes_in_code import rows_by_number, rows_of_a_command
+from noetl.dsl.shapes_in_code import rows_of_a_command
 from noetl.formatting.nodes import Map, Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
+from noetl.migration.numbered_rows import rows_by_number
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
-from noetl.migration.rules.reading.rows_list import alone, code_with_sources, given_to, gives_rows, last_tasks
+from noetl.migration.rules.reading.rows_list import alone, code_with_names, given_to, gives_rows, last_tasks
 
 
 def apply(page: Page) -> None:
     """Read ``rows`` of it, as lists where the code reads columns by number."""
     workload = {str(entry.key) for entry in map_of(page.root.get("workload")).entries}
-    ends = last_tasks(page)
-    for step, task, sources in code_with_sources(page, ends):
-        lists = {name for name, one in sources.items() if kind_of(one) == "duckdb" and gives_rows(one)}
-        _read_rows(step, task, lists - workload)
+    for step, task, names in code_with_names(page, last_tasks(page), _gives_lists):
+        _read_rows(step, task, names - workload)
+
+
+def _gives_lists(task: Map) -> bool:
+    return kind_of(task) == "duckdb" and gives_rows(task)
 
 
 def _read_rows(step: Map, task: Map, lists: set[str]) -> None:

@@ -31,12 +31,18 @@ def set_in(block: Map) -> Iterator[str]:
         key = entry.key or ""
         if key in ("set", "set_ctx", "ctx"):
             for one in [entry.value, *items_of(entry.value)]:
-                yield from (str(inner.key).removeprefix("ctx.") for inner in map_of(one).entries)
-                yield text_of(map_of(one).get("name")) or ""
+                yield from (_bare(str(inner.key)) for inner in map_of(one).entries)
+                yield _bare(text_of(map_of(one).get("name")) or "")
         elif key == "into":
-            yield (text_of(entry.value) or "").removeprefix("ctx.")
+            yield _bare(text_of(entry.value) or "")
         elif key.startswith("ctx."):
-            yield key.removeprefix("ctx.").split(".")[0]
+            yield _bare(key)
+
+
+def _bare(name: str) -> str:
+    """Return a name that is set, without its scope."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[0] in ("ctx", "vars", "iter") else parts[0]
 
 
 def _rename(owner: Map, task: Map, workload: set[str]) -> None:

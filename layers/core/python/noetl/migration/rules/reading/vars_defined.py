@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 from noetl.formatting.nodes import Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
@@ -16,7 +15,9 @@ _TEST = re.compile(
 )
 _ABSENT = re.compile(r"\{\{-?\s{0,9}not vars\.(?P<name>[A-Za-z_]\w{0,99})\s{0,9}-?\}\}")
 """A guard of the way that is taken without a value."""
-_ANSWERED = re.compile(r"\bvars\.(?P<name>[A-Za-z_]\w{0,99})\s{0,9}(?:\|\s{0,9}d(?:efault)?\b|is\s)")
+_ANSWERED = re.compile(
+    r"(?<![\w.'\"])(?:vars\.|vars\[['\"])?(?P<name>[A-Za-z_]\w{0,99})(?:['\"]\])?\s{0,9}(?:\|\s{0,9}d(?:efault)?\b|is\s)"
+)
 """What is read with a word for where it is missing, which null is not."""
 _PATH = re.compile(
     r"\{\{-?\s{0,9}(?P<path>(?:\(result\.data \| default\(result\)\)|\w+)(?:\.\w+|\[\d+\]){1,20})\s{0,9}-?\}\}"
@@ -28,11 +29,12 @@ def apply(page: Page) -> None:
     texts = [text.value for text in page.texts()]
     tested = {found["name"] for text in texts for found in _TEST.finditer(text)}
     tested |= {found["name"] for text in texts if (found := _ABSENT.fullmatch(text))}
+    otherwise = read_otherwise(page) if tested else None
     missing: set[str] = set()
     for step in page.steps() if tested else ():
         entries = {str(entry.key): entry for entry in map_of(step.get("vars")).entries}
         paths = {name: path for name in entries.keys() & tested if (path := _path(entries[name].value))}
-        if not paths or not may_be_null(page, entries.keys(), but=tested):
+        if not paths or otherwise is None or otherwise & entries.keys():
             continue
         missing |= paths.keys()
         first = next(path for name in entries if (path := paths.get(name)))
@@ -49,20 +51,20 @@ def apply(page: Page) -> None:
         )
 
 
-def may_be_null(page: Page, names: Collection[str], but: Collection[str] = ()) -> bool:
-    """Return whether null in variables is read as what is missing.
+def read_otherwise(page: Page, *, tests: bool = False) -> set[str] | None:
+    """Return the names that are read with a word for what is missing, such as `default`.
 
-    Nothing has another word for that, such as `default`.
-
-    ``but``: names of which `is defined` is asked, which is asked in other words afterwards.
+    Null is another value there. None: code reads `vars`, in whatever way. ``tests``: `is defined` is such a word, too; else it is asked in
+    other words afterwards.
     """
-    for text in page.texts():
-        for found in _ANSWERED.finditer(text.value):
-            if found["name"] in names and not (
-                found["name"] in but and _TEST.match(text.value, found.start())
-            ):
-                return False
-    return not any("vars" in (text_of(tool.get("code")) or "") for tool in page.tools())
+    if any("vars" in (text_of(tool.get("code")) or "") for tool in page.tools()):
+        return None
+    return {
+        found["name"]
+        for text in page.texts()
+        for found in _ANSWERED.finditer(text.value)
+        if tests or not _TEST.match(text.value, found.start())
+    }
 
 
 def _path(value: object) -> str | None:
