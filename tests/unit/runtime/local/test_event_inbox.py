@@ -155,6 +155,25 @@ def test_what_fails_in_a_worker_is_tried_by_the_thread(event_id: str) -> None:
     engine.inbox.close()
 
 
+@pytest.mark.parametrize(
+    ("code", "aside"),
+    [("database_silent", True), ("aws_unreachable", True), ("database_contention", False)],
+)
+def test_a_stall_that_a_worker_meets_is_met_once(code: str, aside: bool) -> None:
+    """It lasts for as long as the database may be silent: others would wait for it twice."""
+    engine = Engine(code, {1})
+    threads = handled_by(engine)
+    engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)
+    engine.inbox.turn()
+    assert engine.inbox.counts() == (1, 0) and bool(engine.inbox._aside) is aside
+    assert engine.inbox.holds(1) is not aside and len(engine.lines) == aside
+    engine.away = ""
+    engine.inbox.start()
+    engine.wait([1])
+    assert threads == [threading.current_thread().name, "noetl-engine"]
+    engine.inbox.close()
+
+
 def test_an_outage_that_a_worker_meets_is_waited_for_by_the_thread() -> None:
     engine = Engine("database_unreachable", {1})
     engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)

@@ -37,6 +37,10 @@ DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
 too large for its way. Where the database hangs for all, the next try gets no connection, and is ``database_unreachable``."""
 
 
+AT_ONCE = DATABASE | {"database_contention"}
+"""Codes of outages that a worker met in its turn, after which the thread tries the event at once."""
+
+
 @dataclass(slots=True, eq=False)
 class _Asker:
     """A thread that waits until the engine has handled its event.
@@ -147,8 +151,8 @@ class Inbox:
     def turn(self, needed: bool = False) -> None:
         """Handle the one event that waits in this thread, or wake the inbox's own for what waits.
 
-        ``needed``: a command waits for this thread, and for nothing of the engine. What fails goes back: the inbox's
-        thread tries it again, as it does with its own.
+        ``needed``: a command waits for this thread, and for nothing of the engine. An event that meets a stall is set
+        aside. What else fails goes back: the inbox's thread tries it again, as it does with its own.
         """
         with self._changed:
             if not (self._waiting or self._urgent):
@@ -164,6 +168,12 @@ class Inbox:
         try:
             self._handle([event])
             handled = True
+        except InfrastructureError as outage:
+            if is_outage(outage) and outage.code not in AT_ONCE:
+                self._wait_for(
+                    _Aside(event), outage
+                )  # to meet it once more would hold up all others as long again
+                handled = True
         except Exception:
             pass  # the inbox's thread meets the same, and knows what to do
         finally:
