@@ -238,6 +238,19 @@ limits: $(READY) ## write docs/limits.md from the table of limits
 shapes: $(READY) ## write the shapes of environments that tests hold the templates to (types, permissions, rules): review the difference
 	@$(BIN)/python -m tests.infra.shape
 
+# The generator of the documentation site and the scripts of its pages have an environment of their own, pinned with hashes.
+DOCS_TOOLS := build/docs-tools
+$(DOCS_TOOLS)/.ready: docs/site/requirements.lock docs/site/package-lock.json
+	@$(PYTHON) -m venv --clear $(DOCS_TOOLS)
+	@$(DOCS_TOOLS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/site/requirements.lock
+	@cp docs/site/package.json docs/site/package-lock.json $(DOCS_TOOLS)/
+	@npm ci --silent --no-audit --no-fund --ignore-scripts --prefix $(DOCS_TOOLS)
+	@touch $@
+
+.PHONY: docs
+docs: $(DOCS_TOOLS)/.ready ## build the documentation site with search in build/docs/site (needs Node); broken links fail
+	@$(DOCS_TOOLS)/bin/python docs/site/build.py $(DOCS_TOOLS)/node_modules
+
 .PHONY: samples
 samples: $(READY) ## sign the samples of queues again, after the compiler makes another program
 	@$(BIN)/python -m tests.integration.functions.sign_samples

@@ -22,6 +22,8 @@ from noetl.runtime.aws import settings as cloud_settings
 from noetl.services.history.read_history import SILENT
 
 DOCS = ROOT / "docs"
+MAKE = re.compile(r"(?:^|`)make ([a-z-]+)(?=`|$| +[A-Z#])", re.MULTILINE)
+"""A target that a page calls, in a line of its own or between backticks."""
 
 
 def _moves(page: str, title: str) -> dict[str, frozenset[str]]:
@@ -209,11 +211,13 @@ def test_the_playbook_of_the_tour_compiles_without_a_warning():
     assert compile_playbook(text, source_name="README.md", kinds=default_registry()).diagnostics == ()
 
 
-def test_make_targets_the_readme_names_exist():
+def test_make_targets_that_pages_name_exist():
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    named = set(re.findall(r"^make ([a-z-]+)", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE))
-    assert {"run", "test"} <= named
-    assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in named)
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *DOCS.glob("*.md")]
+    named = {target for page in pages for target in MAKE.findall(page.read_text("utf-8"))}
+    assert {"run", "test", "docs"} <= named
+    assert named <= targets, sorted(named - targets)
 
 
 def test_the_web_ui_names_schemas_that_the_document_of_the_api_has():

@@ -86,6 +86,7 @@ def test_one_at_a_time_handles_it_and_a_dead_one_is_followed(harness, batches):
     taken = batches.begin(7, 0.2)
     assert taken is not None and taken.status == "processing" and taken.messages == [ODD, "{}"]
     assert batches.begin(7, 0.2) is None
+    harness.sleep(0.05)
     kept(batches, 8)
     harness.sleep(0.3)
     assert batches.unfinished(0.2, 0.2, 9) == [7, 8] and batches.unfinished(0.2, 0.2, 1) == [7]

@@ -164,7 +164,9 @@ def test_a_redrive_that_waits_in_the_outbox_keeps_its_tree(harness, make, retent
 
 
 def test_many_redrives_at_once_are_refused_and_accepted_one_by_one(harness, make, retention):
-    leaving, staying = (Tree(harness, make, retention, EID + 10 * place, 1, member=2) for place in range(2))
+    leaving = Tree(harness, make, retention, EID, 1, member=2)
+    harness.sleep(1)
+    staying = Tree(harness, make, retention, EID + 10, 1, member=2)
     leaving.claim()
     asked = [Redrive(tree.redriven, "again", "prog") for tree in (leaving, staying)]
     posted = harness.store.post_all(asked, "me")

@@ -109,6 +109,34 @@ def test_an_end_in_this_process_is_a_signal(server, client):  # noqa: F811
         assert pause(0), "it has ended already"
 
 
+def test_a_wait_after_a_redrive_is_for_the_next_end(server, client, monkeypatch):  # noqa: F811
+    """The redrive is accepted, and the engine has not begun it: the end that the store shows is the one before."""
+    client.register(GATED)
+    execution_id = client.start("demo/gated")
+    approved(client, execution_id)
+    client.until(execution_id, "completed")
+    inbox, held = server.runtime._inbox, []
+    put = inbox.put
+    monkeypatch.setattr(inbox, "put", lambda events, turn=False: held.append(list(events)))
+    status, answer = client("POST", f"/api/executions/{execution_id}/redrive", {"from": "start"})
+    assert status == 202, answer
+    wait_until(lambda: held != [], "the redrive on its way to the engine")
+    with ThreadPoolExecutor(1) as threads:
+        one = threads.submit(client, "GET", f"/api/executions/{execution_id}/status?wait=60")
+        wait_until(lambda: waiters(server) == 1 or one.done(), "the request")
+        assert not one.done(), "it is answered with the end before the redrive"
+        monkeypatch.undo()
+        for events in held:
+            put(events)
+        assert one.result(PATIENCE)[1]["status"] == "completed"
+    (began, again) = [
+        event
+        for event in client("GET", f"/api/executions/{execution_id}/events")[1]["events"]
+        if event["event_type"] == "playbook.completed"
+    ]
+    assert began["event_id"] != again["event_id"]
+
+
 def test_requests_that_wait_leave_threads_to_others(serve: Serve):  # noqa: F811
     """More wait than there are threads; beyond their places others are answered at once."""
     with serve(threads=1) as server, ThreadPoolExecutor(16) as threads:  # noqa: F811

@@ -224,6 +224,50 @@ OUTSIDE = "{outside}/secret.csv"
         ("IMPORT DATABASE '{outside}'", "statement_refused"),
         ("PREPARE p AS COPY (SELECT 1) TO '{data}/p.csv'", "statement_refused"),
         ("EXECUTE p", "statement_refused"),
+        ("PRAGMA import_database('{work}')", "statement_refused"),
+        ("CALL \"import_database\"('{work}')", "statement_refused"),
+        ("EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        ("EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        ("EXPLAIN ANALYZE PREPARE p AS COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
+        ("EXPLAIN ANALYZE EXECUTE p", "statement_refused"),
+        ("COPY (SELECT 'x'::blob) TO 'evil.duckdb' (FORMAT blob)", "write_refused"),
+        ("COPY (SELECT 'x'::blob) TO 'evil.DuckDB.wal' (FORMAT blob)", "write_refused"),
+        (
+            "COPY (SELECT 1 AS a) TO '.' (FORMAT csv, PER_THREAD_OUTPUT, FILE_EXTENSION 'duckdb')",
+            "write_refused",
+        ),
+        ("EXPLAIN (ANALYZE (true)) COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
+        ("EXPLAIN (ANALYZE 'x)') COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN '../../data/obs')",
+            "write_refused",
+        ),
+        (
+            "COPY (SELECT 1 AS a, 2 AS b) TO 'd' (FORMAT csv, PARTITION_BY (a), FILENAME_PATTERN '../../../data/obs', OVERWRITE_OR_IGNORE)",
+            "write_refused",
+        ),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, \"Filename_Pattern\" 'x/../../../data/obs')",
+            "write_refused",
+        ),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN ('../../data/obs'))",
+            "write_refused",
+        ),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN E'..\\x2f..\\x2fdata/obs')",
+            "write_refused",
+        ),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a' || '/../../data/obs')",
+            "write_refused|parser",
+        ),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILE_EXTENSION 'x/../../../data/obs.csv')",
+            "write_refused",
+        ),
+        ("COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN %(p)s)", "write_refused|parser"),
         ("COPY (SELECT 1) TO '{outside}/o.csv'", "path_outside"),
         ("COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
         ("COPY (SELECT 1) TO '../data/obs.csv'", "path_outside"),
@@ -255,6 +299,26 @@ def test_hostile_sql(failure, folders, sql, code):
     assert os.listdir(outside) == ["secret.csv"]  # noqa: PTH208
 
 
+def test_what_may_be_explained_and_how_files_may_be_named(run, folders):
+    for sql in (
+        "EXPLAIN SELECT 1",
+        "EXPLAIN (ANALYZE) FROM (SELECT 1)",
+        "EXPLAIN (SELECT 1)",
+    ):
+        assert run(sql)
+    run(
+        "COPY (SELECT 1 AS a, 2 AS b) TO 'parts' (FORMAT csv, PARTITION_BY (a), FILENAME_PATTERN 'part_{i}', FILE_EXTENSION 'txt')"
+    )
+    assert run("SELECT b FROM read_csv('parts/a=1/part_0.txt')")["rows"] == [{"b": 2}]
+
+
+def test_a_file_of_another_program_is_no_database(failure, folders):
+    """DuckDB would look for an extension that reads it, wherever the operator has one."""
+    (folders[1] / "other.duckdb").write_bytes(b"SQLite format 3\0" + bytes(100))
+    error = failure("SELECT 1", database="other")
+    assert error.code == "database_invalid" and "'other' is no database of DuckDB" in error.message
+
+
 def test_without_folders_there_are_no_files(failure, run, make_context, folders):
     bare = make_context()
     assert failure(f"SELECT * FROM '{folders[0]}/obs.csv'", within=bare).code in ("access_refused", "catalog")
@@ -280,7 +344,7 @@ def test_without_folders_there_are_no_files(failure, run, make_context, folders)
         ({"query": "SELECT %(v)s", "params": {"w": 1}}, "schema", "sql_params"),
         ({"query": "SELECT '\ud800'"}, "client_error", "text_invalid"),
         ({"query": ""}, "schema", "sql_empty"),
-        ({"query": "SELECT 1", "database": "../x"}, "schema", "kind_params"),
+        ({"query": "SELECT 1", "database": "../x"}, "storage_access", "path_outside"),
         ({"query": "SELECT 1", "auth": "x"}, "schema", "kind_params"),
         ({"table": "nope", "args": {"a": 1}}, "client_error", "catalog"),
     ],

@@ -23,6 +23,7 @@ from noetl.kinds.sandbox.places import Places
 from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
+from noetl.system_calls.deferred_work import deferring, has_deferred
 from tests.waiting import PATIENCE, wait_until
 
 WHO = "import os, sys\nsys.test_name = getattr(sys, 'test_name', None) or os.urandom(8).hex()\nresult = sys.test_name"
@@ -387,6 +388,80 @@ def test_calls_of_one_execution_do_not_wake_who_ends_children(make_pool, monkeyp
     pool.end({1})
     wait_until(lambda: not idle.child.alive, "the end of its child")
     assert len(looks) <= 3
+
+
+LEAVES = "import subprocess\nsubprocess.Popen(['sleep', '3600'])\n" + WHO
+
+
+@linux
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_child_is_checked_before_its_next_call_however_late_its_thread_looks(make_pool, taken):
+    """Its thread looks when it waits; another one that takes the child before looks first."""
+    pool = make_pool(4)
+    with deferring():
+        first = call(pool, 1, LEAVES)
+        (idle,) = pool._idle
+        if taken:
+            with ThreadPoolExecutor(1) as another:
+                assert another.submit(call, pool, 1).result(PATIENCE) != first
+        assert has_deferred()
+    wait_until(lambda: not idle.child.alive, "the end of the child that left a process")
+    assert call(pool, 1) != first and idle not in pool._idle
+
+
+@linux
+def test_a_child_that_left_nothing_is_looked_at_once_and_kept(make_pool, monkeypatch):
+    looks: list[bool] = []
+    left = child_module.Child.left_processes.fget
+    monkeypatch.setattr(
+        child_module.Child, "left_processes", property(lambda child: looks.append(True) or left(child))
+    )
+    pool = make_pool(4)
+    with deferring():
+        first = call(pool, 1)
+        assert looks == [] and call(pool, 1) == first and looks == [True]
+    assert looks == [True, True] and call(pool, 1) == first
+
+
+@linux
+def test_a_child_that_cannot_be_looked_at_is_not_used_again(make_pool, monkeypatch):
+    def fail(child: child_module.Child) -> bool:
+        raise OSError(24, "Too many open files")
+
+    pool = make_pool(4)
+    with deferring():
+        first = call(pool, 1)
+        monkeypatch.setattr(child_module.Child, "left_processes", property(fail))
+    monkeypatch.undo()
+    assert call(pool, 1) != first
+
+
+@linux
+def test_a_look_at_a_child_that_has_ended_opens_nothing(make_pool):
+    """Its thread may look late: another one has ended the execution, and its cell serves the next task."""
+    with make_pool(4).lease(owner(1)) as child:
+        child.call(WHO, {}, watch())
+        assert not child.left_processes
+        lone = child._confined._lone
+        lone.close()
+        assert not lone.is_alone() and lone._files is None, "nobody would close them"
+
+
+@linux
+def test_only_what_is_short_is_deferred(make_pool, monkeypatch):
+    """A folder with very many files takes seconds to look at, and all executions would wait for the engine's turn meanwhile."""
+    looks: list[bool] = []
+    fits = child_module.disk_fits
+    monkeypatch.setattr(
+        child_module, "disk_fits", lambda *about: looks.append(has_deferred()) or fits(*about)
+    )
+    pool = make_pool(4)
+    shared = Owner(0, TaskLimits(1 << 30, 1 << 20), program="p")
+    with deferring():
+        with pool.lease(shared) as child:
+            child.call(WHO, {}, watch())
+        assert looks == [False] and has_deferred()
+    assert looks == [False]
 
 
 def test_a_system_without_processes_is_not_the_tasks_fault(make_pool, monkeypatch):

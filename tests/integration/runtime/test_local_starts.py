@@ -103,10 +103,10 @@ def test_what_was_begun_before_a_defect_is_not_given_back(
         hand_over, given_back = runtime.store.hand_over, []
         numbers, submit = itertools.count(1), runtime.pools["python"].submit
 
-        def broken(command):  # type: ignore[no-untyped-def]
+        def broken(command, apart=False):  # type: ignore[no-untyped-def]
             if next(numbers) == 2:
                 raise error("a defect")
-            submit(command)
+            submit(command, apart)
 
         def told(owner, gone, left):  # type: ignore[no-untyped-def]
             given_back.append([one.step for one in left.commands])

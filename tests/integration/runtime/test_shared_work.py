@@ -106,12 +106,12 @@ class Mixed(LocalRuntime):
         7, "cmd:1:0", "no such program", "1", 1, 0, 1, "start", Outcome("ok")
     )
 
-    def emit(self, event: Event) -> None:
+    def report(self, event: Event) -> None:
         if isinstance(event, ItemsDone) and self.broken is not None:
             broken, self.broken = self.broken, None
             self.accept([event, broken])
         else:
-            super().emit(event)
+            super().report(event)
 
 
 def test_what_a_batch_gave_out_before_it_broke_is_run(database, tmp_path):

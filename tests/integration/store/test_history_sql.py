@@ -21,6 +21,7 @@ from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError, NotFoundError
 from noetl.services.history.run_sql import VIEWS, check_sql, run_sql
+from tests.parts import parted
 from tests.waiting import PATIENCE
 
 FACTS = r"""[{"name":"step.enter","run":1,"step":"start"},
@@ -215,6 +216,7 @@ def replica(tmp_path: Path) -> Iterator[str]:
         started.wait()
 
 
+@pytest.mark.full
 def test_queries_run_on_a_replica_and_where_one_is_asked_for_on_nothing_else(history, replica):
     """The reader endpoint of Aurora leads to the primary while there is no reader, which a query may have ended."""
     here = PostgresHistorySql(lambda: replica, apart=True)
@@ -288,7 +290,7 @@ DEEP = {
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="no call limits the memory of another process there")
-@pytest.mark.parametrize("what", DEEP)
+@pytest.mark.parametrize("what", parted(list(DEEP), ["a pattern"]))
 def test_a_stack_that_grows_at_the_limit_ends_no_process(history, monkeypatch, what):
     """A stack that may not grow ends the process by a signal, and with it every connection of everyone."""
     monkeypatch.setattr("noetl.adapters.postgres.history_sql.SECONDS", PATIENCE)

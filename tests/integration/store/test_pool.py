@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
+from psycopg import pq
 
 from noetl.adapters.postgres import connection
 from noetl.adapters.postgres.connection import Database, Session
@@ -18,7 +19,8 @@ from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.in_flight import raise_limit
 from noetl.runtime.local.event_inbox import DATABASE
 from noetl.runtime.local.lease_keeper import DOUBTFUL
-from tests.waiting import wait_until
+from noetl.system_calls.deferred_work import defer, deferring
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -50,6 +52,39 @@ def test_whoever_finds_every_session_in_use_waits_and_is_refused_at_last(databas
     for one in waiting:
         one.join()
     assert len(seen) == 8 and sessions(database) == 2
+    pool.close()
+
+
+def test_deferred_work_is_done_while_the_server_is_at_a_statement(database):
+    pool = Database(database)
+    expected = pool.run("open_work", {"execution_id": number(1)})
+    ((session, _),) = pool._idle
+    seen = []
+    with deferring():
+        defer(lambda: seen.append(session.pgconn.transaction_status))
+        assert pool.run("open_work", {"execution_id": number(1)}) == expected
+        assert seen == [pq.TransactionStatus.ACTIVE]
+        defer(lambda: seen.append(session.pgconn.transaction_status))
+        with pytest.raises(psycopg.DataError):
+            pool.run("open_work", {"execution_id": b"no number"})
+        assert seen[1:] == [pq.TransactionStatus.ACTIVE]
+    assert pool.run("open_work", {"execution_id": number(1)}) == expected and len(pool._idle) == 1
+    pool.close()
+
+
+def test_a_connection_that_breaks_during_deferred_work_leaves_the_outcome_unknown(database):
+    pool = Database(database)
+    with deferring(), pool._session() as session:
+
+        def end() -> None:
+            with psycopg.connect(database, autocommit=True) as admin:
+                admin.execute("SELECT pg_terminate_backend(%s)", (session.pid,))
+
+        defer(end)
+        with pytest.raises(InfrastructureError) as lost:
+            session.run(Query("sleeps", b"SELECT pg_sleep(%d)" % (10 * PATIENCE), (), ""), [])
+        assert lost.value.code in DOUBTFUL and session.lost
+    assert len(pool.run("open_work", {"execution_id": number(1)})) == 1, "by another connection"
     pool.close()
 
 

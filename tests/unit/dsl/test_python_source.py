@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from noetl.dsl import python_source
+from noetl.dsl.code_templates import templates_in_code
 from noetl.dsl.python_source import parse_python
 
 
@@ -27,3 +28,8 @@ def test_a_source_that_the_interpreter_refused_by_mistake_is_parsed_again(monkey
 def test_what_is_wrong_with_a_source_is_raised_at_once(source, error):
     with pytest.raises(error):
         parse_python(source)
+
+
+def test_a_template_in_a_comment_is_none() -> None:
+    code = "# was {{ workload.n }}\nif True:\n    # or {{ load }}\n    n = {{ load }} # here\n"
+    assert [code[one.start :].split()[1] for one in templates_in_code(code, {"load"})] == ["load"]

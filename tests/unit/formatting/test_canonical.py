@@ -13,6 +13,7 @@ KINDS = default_registry()
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: p }\nworkflow:\n"
 HTTP = 'tool: { kind: http, url: "http://api.test/", params: { page: 1 } }'
 NOOP = "tool: { kind: noop }"
+LOOP = f"loop: {{ in: [1], iterator: n }}\n    {NOOP}"
 
 
 def canonical(step: str) -> Formatted:
@@ -50,6 +51,18 @@ def case(*entries: str) -> str:
             'arcs: [{ step: a, when: "{{ output.data.n > 1 }}", set: { ctx.x: 1 } }, { step: b }]',
         ),
         (NOOP + case(on("step.exit", "{ set: { ctx: { x: 1 } } }")), "    set: { ctx.x: 1 }"),
+        (
+            LOOP + case(on("loop.done", "{ next: a }", " and result | length > 1")) + "\n    next: b",
+            'next: { arcs: [{ step: a, when: "{{ (output.data | length) > 1 }}" }, { step: b }] }',
+        ),
+        (
+            LOOP + '\n    vars: { n: "{{ result | length }}" }',
+            '    set: { vars.n: "{{ output.data | length }}" }',
+        ),
+        (
+            "loop: { in: [1], iterator: n }" + '\n    vars: { n: "{{ result[0] }}" }',
+            '- step: start\n    loop: { in: [1], iterator: n }\n    set: { vars.n: "{{ output.data[0] }}" }',
+        ),
         (HTTP, "tool: { kind: http"),
         (
             HTTP + "\n    retry: { max_attempts: 4, backoff_multiplier: 3 }",
@@ -142,6 +155,10 @@ def test_rewritten(step: str, shown: str) -> None:
             + HTTP
             + case(on("call.done", "{ next: a }", " and response.x")),
             "breaks the loop",
+        ),
+        (
+            "loop: { in: [1], iterator: x }\n    sink: { tool: { kind: postgres, table: t } }",
+            "without a tool",
         ),
         (NOOP + case(on("step.exit", "{ next: [a, b] }", " and result.x")), "goes to several steps"),
         (NOOP + case(on("step.exit", "{ set: { x: 1 } }", " and result.x")), "writes only sometimes"),

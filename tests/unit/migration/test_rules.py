@@ -97,6 +97,11 @@ REFUSED = {
         "          {{ execution_id }}\n          END\n",
         ("shell-commands", 8, 7, "no variable is read"),
     ),
+    "a value in a document whose end has a backslash": (
+        "  - step: start\n    tool:\n      kind: shell\n      cmds:\n        - |\n          cat <<\\END\n"
+        "          {{ execution_id }}\n          END\n",
+        ("shell-commands", 8, 7, "no variable is read"),
+    ),
     "a cursor that is broken off": (
         "  - step: start\n    loop: { cursor: { kind: postgres, claim: SELECT 1 }, iterator: row }\n    tool:\n"
         "      - a: { kind: noop, spec: { policy: { rules: [{ else: { then: { do: break } } }] } } }\n"
@@ -108,7 +113,7 @@ REFUSED = {
         ("python-libs", 8, 7, "what to import"),
     ),
     "pass by a template": (
-        "  - step: start\n    pass: '{{ workload.skip }}'\n    tool: { kind: noop }\n",
+        "  - step: start\n    pass: '{{ vars.skip }}'\n    tool: { kind: noop }\n",
         ("step-pass", 6, 5, "releases differ"),
     ),
     "upsert into a template": (
@@ -289,6 +294,21 @@ REFUSED = {
         "  - step: start\n    tool: { kind: postgres, query: SELECT 1; SELECT 2 }\n"
         "    vars: { n: '{{ result.data.command_1[0].n }}' }\n",
         ("vars-data", 7, 13, "counts the statements"),
+    ),
+    "a sequence to which another way leads": (
+        "  - step: start\n    next:\n      - { when: '{{ workload.a }} == b', then: [{ step: one }, { step: two }] }\n"
+        "      - { step: other }\n  - { step: other, tool: { kind: noop }, next: one }\n"
+        "  - { step: one, tool: { kind: noop } }\n  - { step: two, tool: { kind: noop } }\n",
+        ("then-sequence", 7, 42, "two ways lead to it"),
+    ),
+    "a sequence that leads elsewhere": (
+        "  - step: start\n    case:\n      - when: '{{ workload.a }} == b'\n        then: [{ step: one }, { step: two }]\n"
+        "  - { step: one, tool: { kind: noop }, next: [{ step: two }] }\n  - { step: two, tool: { kind: noop } }\n",
+        ("then-sequence", 8, 9, "one after the other"),
+    ),
+    "a database in a folder that is changed": (
+        "  - step: start\n    tool: { kind: duckdb, database: /srv/state.duckdb, query: CREATE TABLE t (n int) }\n",
+        ("duckdb-memory", 6, 27, "only read"),
     ),
 }
 
@@ -481,3 +501,18 @@ def test_quotes_that_code_doubles_for_others_too_stay(other: str, tmp_path: Path
     made = migrated(tmp_path / "doubled.yaml", HEAD + body)
     assert "replace" in made.text and not made.runs
     assert ("sql-escaped-by-hand", 9) in {(one.code, one.line) for one in made.problems}
+
+
+@pytest.mark.parametrize(
+    "read", ["{{ vars.y | default('none') }}", "{{ vars.x | default('none') }}", "{{ vars.y is none }}"]
+)
+def test_variables_that_are_read_with_a_default_are_not_null(read: str, tmp_path: Path) -> None:
+    made = migrated(
+        tmp_path / "null.yaml",
+        "apiVersion: noetl.io/v1\nkind: Playbook\nmetadata: { name: n }\nworkflow:\n"
+        "  - step: start\n    tool: { kind: python, code: 'result = {}' }\n"
+        "    vars: { x: '{{ result.x }}', y: '{{ result.y }}' }\n"
+        "    next: [{ when: '{{ vars.x is defined and vars.y }}', then: [{ step: end }] }]\n"
+        f'  - {{ step: end, tool: {{ kind: noop, args: {{ n: "{read}" }} }} }}\n',
+    )
+    assert made.runs and "vars-defined" not in {change.rule for change in made.changes}

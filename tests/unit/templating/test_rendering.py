@@ -109,6 +109,8 @@ def test_an_expression_keeps_the_type_of_its_value(source: str, expected: Any) -
         ("missing | default({'a': 1})", {"a": 1}),
         ("people[0].a.b.c | default('deep')", "deep"),
         ("'' | default('empty', true)", "empty"),
+        ("(people[0].a | default(people[0].b)) | default('none')", "none"),
+        ("(people[0].a | default(nothing.b.c)) is defined", False),
         ("missing is defined or people is undefined", False),
         ("people is sequence and people[0] is mapping and 1 is number and 'x' is string", True),
     ],

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -32,10 +33,10 @@ class Engine:
         self.needs = needs
         self.handled: list[int] = []
         self.lines: list[str] = []
-        self.changed = threading.Condition()
         self.failures: list[tuple[str, int, int]] = []
         self.settled: set[str] = set()
-        self.inbox = Inbox(self.handle, self.failed, self.changed, self.lines.append)
+        self.inbox = Inbox(self.handle, self.failed, self.lines.append)
+        self.changed = self.inbox.changed
 
     def failed(self, event: Event, error: Exception, tries: int) -> float | None:
         with self.changed:
@@ -89,6 +90,160 @@ def test_nobody_waits_for_a_tier_or_a_lock_that_others_need(code: str) -> None:
     engine.wait([1, 3, 4, 2])
     engine.inbox.close()
     assert any("execution 2" in line and "does not answer" in line for line in engine.lines)
+
+
+def handled_by(engine: Engine) -> list[str]:
+    """Return the names of the threads that handle, as they do."""
+    threads: list[str] = []
+    handle = engine.inbox._handle
+    engine.inbox._handle = lambda events: (threads.append(threading.current_thread().name), handle(events))[1]
+    return threads
+
+
+def test_a_worker_handles_the_one_event_that_waits() -> None:
+    engine = Engine("", set())
+    threads, decided = handled_by(engine), []
+    engine.inbox._decided = lambda: decided.append(engine.inbox.counts())
+    engine.inbox.start()
+    engine.inbox.turn()
+    engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)
+    assert engine.inbox.holds(1) and engine.handled == []
+    engine.inbox.turn()
+    assert engine.handled == [1] and threads == [threading.current_thread().name]
+    assert decided == [(0, 0)] and not engine.inbox.holds(1)
+    engine.inbox.put([Cancel(2, "cancel", "p")])
+    engine.wait([1, 2])
+    assert threads[1] == "noetl-engine", "the inbox's thread is there as before"
+    engine.inbox.close()
+
+
+@pytest.mark.parametrize("reason", ["two", "urgent", "loaded"])
+def test_a_worker_leaves_to_the_thread_what_is_more_than_its_event(reason: str) -> None:
+    """A batch is one commit; and a worker of a loaded pool has commands to run."""
+    engine, loaded = Engine("", set()), [reason == "loaded"]
+    engine.inbox._loaded = lambda: loaded[0]
+    threads = handled_by(engine)
+    with ThreadPoolExecutor(1) as asking:
+        engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)
+        if reason == "two":
+            engine.inbox.put([Cancel(2, "cancel", "p")], turn=True)
+        asked = engine.ask(asking, Cancel(2, "ask", "p")) if reason == "urgent" else []
+        engine.inbox.turn()
+        assert engine.handled == []
+        engine.inbox.start()
+        wanted = 1 if reason == "loaded" else 2
+        wait_until(lambda: len(engine.handled) == wanted, "the inbox's thread")
+        assert set(threads) == {"noetl-engine"} and [one.result() for one in asked] != [None]
+    engine.inbox.close()
+
+
+@pytest.mark.parametrize("event_id", ["poison", "panic"])
+def test_what_fails_in_a_worker_is_tried_by_the_thread(event_id: str) -> None:
+    """Nothing is lost, nothing else waits for it, and its failures are counted by the thread."""
+    engine = Engine("", set())
+    engine.settled.add(event_id)
+    threads = handled_by(engine)
+    engine.inbox.put([Cancel(1, event_id, "p")], turn=True)
+    with pytest.raises(Panic) if event_id == "panic" else nullcontext():
+        engine.inbox.turn()
+    assert engine.inbox.counts() == (1, 0) and engine.failures == [] and engine.inbox.holds(1)
+    engine.inbox.start()
+    wait_until(lambda: engine.failures == [(event_id, 0, 1)], "the failure that is counted")
+    engine.inbox.put([Cancel(2, "cancel", "p")])
+    engine.wait([2])
+    assert threads[1] == "noetl-engine" and not engine.inbox.holds(1)
+    engine.inbox.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "aside"),
+    [("database_silent", True), ("aws_unreachable", True), ("database_contention", False)],
+)
+def test_a_stall_that_a_worker_meets_is_met_once(code: str, aside: bool) -> None:
+    """It lasts for as long as the database may be silent: others would wait for it twice."""
+    engine = Engine(code, {1})
+    threads = handled_by(engine)
+    engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)
+    engine.inbox.turn()
+    assert engine.inbox.counts() == (1, 0) and bool(engine.inbox._aside) is aside
+    assert engine.inbox.holds(1) is not aside and len(engine.lines) == aside
+    engine.away = ""
+    engine.inbox.start()
+    engine.wait([1])
+    assert threads == [threading.current_thread().name, "noetl-engine"]
+    engine.inbox.close()
+
+
+def test_an_outage_that_a_worker_meets_is_waited_for_by_the_thread() -> None:
+    engine = Engine("database_unreachable", {1})
+    engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)
+    engine.inbox.turn()
+    assert engine.handled == []
+    engine.inbox.start()
+    wait_until(lambda: engine.lines != [], "the thread that meets it, too")
+    engine.away = ""
+    engine.wait([1])
+    engine.inbox.close()
+
+
+def test_the_thread_begins_no_batch_during_the_turn_of_a_worker_and_ends_after_it() -> None:
+    """What comes meanwhile is in the next batch; a process that ends waits for the turn."""
+    engine, inside, leave = Engine("", set()), threading.Event(), threading.Event()
+    handle, batches = engine.inbox._handle, []
+
+    def slow(events: Sequence[Event]) -> BatchEffects | None:
+        batches.append([event.execution_id for event in events])
+        if events[0].execution_id == 1:
+            inside.set()
+            assert leave.wait(PATIENCE)
+        return handle(events)
+
+    engine.inbox._handle = slow
+    engine.inbox.start()
+    engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)
+    worker = threading.Thread(target=engine.inbox.turn)
+    worker.start()
+    assert inside.wait(PATIENCE)
+    engine.inbox.put([Cancel(2, "cancel", "p")])
+    engine.inbox.put([Cancel(3, "cancel", "p")], turn=True)
+    engine.inbox.turn()  # another worker: the next batch has its event
+    assert batches == [[1]] and engine.inbox.counts() == (2, 1)
+    ending = threading.Thread(target=engine.inbox.close)
+    ending.start()
+    wait_until(lambda: engine.inbox._closing, "a process that ends")
+    assert batches == [[1]] and ending.is_alive()
+    leave.set()
+    worker.join(PATIENCE)
+    ending.join(PATIENCE)
+    assert batches == [[1], [2, 3]] and engine.handled == [1, 2, 3]
+
+
+def test_an_inbox_that_closes_handles_what_a_worker_gives_back_and_all_behind_it() -> None:
+    """Their outcomes are in memory only, and what failed once may succeed, or fail alone."""
+    engine, inside, leave = Engine("", set()), threading.Event(), threading.Event()
+    handle = engine.inbox._handle
+
+    def fail_once(events: Sequence[Event]) -> BatchEffects | None:
+        if not inside.is_set():
+            inside.set()
+            assert leave.wait(PATIENCE)
+            raise InfrastructureError("it gave way to others", code="database_contention")
+        return handle(events)
+
+    engine.inbox._handle = fail_once
+    engine.inbox.start()
+    engine.inbox.put([Cancel(1, "cancel", "p")], turn=True)
+    worker = threading.Thread(target=engine.inbox.turn)
+    worker.start()
+    assert inside.wait(PATIENCE)
+    engine.inbox.put([Cancel(2, "cancel", "p")], turn=True)
+    ending = threading.Thread(target=engine.inbox.close)
+    ending.start()
+    wait_until(lambda: engine.inbox._closing, "a process that ends")
+    leave.set()
+    worker.join(PATIENCE)
+    ending.join(PATIENCE)
+    assert engine.handled == [1, 2] and engine.inbox.counts() == (0, 0)
 
 
 def test_an_execution_is_held_until_the_engine_has_decided_about_it() -> None:
@@ -331,7 +486,7 @@ def test_the_engine_gathers_events_while_workers_have_enough_to_do(monkeypatch: 
         return BatchEffects()
 
     engine, loaded = Engine("", set()), [True]
-    engine.inbox = Inbox(handle, engine.failed, engine.changed, engine.lines.append, loaded=lambda: loaded[0])
+    engine.inbox = Inbox(handle, engine.failed, engine.lines.append, loaded=lambda: loaded[0])
     engine.inbox.start()
 
     def put(*numbers: int) -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
+import time
 from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from noetl.domain.commands import Command
+from noetl.domain.events import Cancel
 from noetl.domain.workers.process_need import Need
+from noetl.runtime.local.event_inbox import Inbox
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.thread_pools import LOADED, Pool
 from noetl.runtime.settings import Settings
+from noetl.system_calls.deferred_work import defer
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -67,6 +71,92 @@ def test_a_thread_whose_command_raises_runs_the_next_one(monkeypatch, error, ful
     wait_until(lambda: told == [error] and pool.gauge().in_flight == 0, "the end of the first")
     pool.submit(command(2))
     assert ran.acquire(timeout=PATIENCE), "no thread runs it"
+    pool.close(0.0)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_thread_takes_the_command_that_it_submits_after_its_own(apart):
+    """To wake another thread, or to start one, takes longer. What is to run beside it gets another thread."""
+    ran: list[tuple[int, int]] = []
+    wanted = {1: [2], 2: [3, 4]}
+    pool = Pool("io", 3, lambda one: ran.append((one.execution_id, threading.get_ident())))
+
+    def then(waits: bool) -> None:
+        for number in wanted.pop(ran[-1][0], ()):
+            pool.submit(command(number), apart)
+
+    pool._then = then
+    pool.submit(command(1))
+    wait_until(lambda: len(ran) == 4 and pool.idle == len(pool.threads), "four commands")
+    if not apart:
+        assert [one for one, _ in ran[:2]] == [1, 2] and ran[0][1] == ran[1][1], "the same thread"
+    assert len(pool.threads) > 1 if apart else len(pool.threads) == 2, (
+        "of two commands, another thread takes one"
+    )
+    assert not pool._returning
+    pool.close(0.0)
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_a_thread_that_fails_after_its_command_runs_the_next_one(monkeypatch, error):
+    told, ran = [], []
+    monkeypatch.setattr(threading, "excepthook", lambda args: told.append(args.exc_type))
+
+    def then(waits: bool) -> None:
+        if len(ran) == 1:
+            raise error("it has no turn")
+
+    pool = Pool("io", 1, lambda one: ran.append(one.execution_id), then=then)
+    pool.submit(command(1))
+    wait_until(lambda: told == [error] and pool.idle == 1, "the end of the first")
+    pool.submit(command(2))
+    wait_until(lambda: ran == [1, 2], "the second")
+    pool.close(0.0)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_command_that_waits_for_a_thread_does_not_wait_for_a_decision(size):
+    """The thread that has reported takes it, and leaves the decision to the engine's: the database may hang."""
+    ran, decided, answers = [], [], threading.Event()
+
+    def handle(events):
+        decided.append(threading.current_thread().name)
+        assert answers.wait(2 * PATIENCE)
+
+    def run(one: Command) -> None:
+        ran.append(one.execution_id)
+        inbox.put([Cancel(one.execution_id, "cancel", "p")], turn=True)
+
+    inbox = Inbox(handle, lambda event, error, tries: None, lambda line: None)
+    pool = Pool("io", size, run, then=inbox.turn)
+    inbox.start()
+    with pool.ready:
+        for number in range(2 * size):
+            pool.submit(command(number))
+    try:
+        wait_until(lambda: decided != [], "the decision")
+        assert decided == ["noetl-engine"]
+        wait_until(lambda: len(ran) == 2 * size, "the commands that waited")
+    finally:
+        answers.set()
+    pool.close(time.monotonic() + PATIENCE)
+    inbox.close()
+
+
+def test_work_that_a_command_defers_is_done_before_the_next_command():
+    done: list[str] = []
+
+    def run(one: Command) -> None:
+        number = one.execution_id
+        defer(lambda: done.append(f"deferred {number}"))
+        done.append(f"run {number}")
+
+    pool = Pool("io", 1, run)
+    with pool.ready:
+        for number in (1, 2):
+            pool.submit(command(number))
+    wait_until(lambda: len(done) == 4, "both commands")
+    assert done == ["run 1", "deferred 1", "run 2", "deferred 2"]
     pool.close(0.0)
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from noetl.cli.client.runtime_access import callbacks_of
 from noetl.domain.errors import InfrastructureError, InvalidInputError
+from noetl.runtime.bootstrap import LOCAL_SERVER
 from noetl.runtime.server import daemons
 from noetl.runtime.server.daemons import Processes
 from tests.waiting import PATIENCE, wait_until
@@ -114,3 +116,15 @@ def vars_of(one: daemons.Process) -> dict:
 def test_names_are_no_paths(running: Processes, name: str):
     with pytest.raises(InvalidInputError, match="cannot name"):
         running.find("worker", name) or running._path("worker", name)
+
+
+def test_links_of_this_machine_lead_to_the_server_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NOETL_HOME", str(tmp_path))
+    monkeypatch.delenv("NOETL_PUBLIC_URL", raising=False)
+    assert callbacks_of(None)[1] == LOCAL_SERVER, "no server runs"
+    with Processes.of_home(tmp_path).hold("server", "") as ready:
+        assert callbacks_of(None)[1] == LOCAL_SERVER, "it does not listen yet"
+        ready({"address": "http://0.0.0.0:8799"})
+        assert callbacks_of(None)[1] == "http://127.0.0.1:8799"
+        monkeypatch.setenv("NOETL_PUBLIC_URL", "https://noetl.example.com")
+        assert callbacks_of(None)[1] == "https://noetl.example.com"

@@ -24,6 +24,7 @@ from noetl.dsl.program import Program
 from noetl.engine.outcomes import detached
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
+from noetl.system_calls.deferred_work import defer, deferring
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t }\n"
 CANARY = 's3cr"et/canary+token'
@@ -890,6 +891,30 @@ def test_a_chunk_that_begins_too_late_goes_back_whole(mode: str) -> None:
     assert event.items == [] and event.undone == 3
     assert event.rest is not None and event.rest.start == 0
     assert (event.rest.outcome is not None) == (mode == "sequential")
+
+
+TWO_TASKS = """workflow:
+  - step: start
+    tool:
+      - a: { kind: tool, v: a }
+      - b: { kind: tool, v: b }
+"""
+
+
+@pytest.mark.parametrize("body", [TWO_TASKS, None])
+def test_what_a_task_defers_is_done_before_the_next_one(body: str | None) -> None:
+    """The next one may take an hour: processes that the first left would run as long, and many items pile up what is deferred."""
+    order: list[str] = []
+
+    def tool(params: dict[str, Any], context: TaskContext) -> Any:
+        order.append(f"call {params['v']}")
+        defer(lambda: order.append(f"look {params['v']}"))
+        return params["v"]
+
+    worker = Worker(body or LOOP, tool)
+    with deferring():
+        worker.run(None if body else worker.chunk(["a", "b"], "parallel"))
+        assert order == ["call a", "look a", "call b"]
 
 
 def test_an_item_that_waits_for_nothing_but_time_goes_on_as_its_own_command() -> None:

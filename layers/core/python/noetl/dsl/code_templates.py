@@ -22,8 +22,12 @@ class CodeTemplate(NamedTuple):
 def templates_in_code(code: str, names: Collection[str]) -> Iterator[CodeTemplate]:
     """Yield each template that reads a scope or one of ``names``, in order.
 
-    Other double braces may be what the code wants: of an f-string, or of templates that it fills in itself.
+    Other double braces may be what the code wants: of an f-string, or of templates that it fills in itself. A line that is a comment reads
+    nothing.
     """
     for found in _TEMPLATE.finditer(code):
+        line = code[code.rfind("\n", 0, found.start()) + 1 : found.start()]
+        if line.lstrip().startswith("#"):
+            continue
         if (found[1] in SCOPES and found[2]) or found[1] in names:
             yield CodeTemplate(found[0], found.start())

@@ -194,7 +194,9 @@ class _Check:
             hint = self.diagnostics.suggest(
                 entry,
                 names.ctx | names.vars,
-                "unless an operator patches it in, set it, or write `| default(…)`",
+                f"the workload has this name: write workload.{entry}"
+                if entry in names.workload
+                else "unless an operator patches it in, set it, or write `| default(…)`",
             )
             self.diagnostics.warning("unset-ctx", f"nothing sets ctx.{entry}", where(scope), hint=hint)
         elif scope == "ctx" and entry in self.outside and self.frame.place is ADMIT:

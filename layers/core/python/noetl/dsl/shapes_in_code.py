@@ -7,6 +7,7 @@ result of SQL for its rows, or that of a shell command for its text.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -25,6 +26,8 @@ _OF_TEXT = frozenset(
     }
 )
 """Methods that a text has, and no mapping."""
+OF_LISTS = frozenset({"len", "sorted", "zip", "zip_longest", "list", "tuple", "enumerate", "reversed"})
+"""Functions that take a list of rows."""
 _FIRST_LINE = re.compile(r"[^\n]*\n?")
 _DEPTH = 4
 """Entries below each other that are looked at: of the context, of a result, of a list."""
@@ -52,7 +55,7 @@ class Reading(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Code:
+class CodeShapes:
     """The tree of code, with what its names hold.
 
     ``given``: entries of the input → source; ``named``: sources that ``context`` answers.
@@ -66,12 +69,15 @@ class _Code:
     values: dict[str, ast.expr] = field(default_factory=dict)
     """Names that are assigned once → what is assigned."""
     uses: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
+    within_texts: set[ast.AST] = field(default_factory=set)
+    """What is in the braces of f-strings."""
 
     def __post_init__(self) -> None:
         for node in ast.walk(self.tree):
             self.parents.update((child, node) for child in ast.iter_child_nodes(node))
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
                 self.uses[node.id].append(node)
+        self.within_texts = _in_texts(self.tree)
         bound = Counter(_bound(self.tree))
         self.held = {name: ("whole", source) for name, source in self.given.items() if name not in bound}
         for name in _parameters(self.tree) - self.given.keys() - bound.keys():
@@ -154,10 +160,10 @@ def data_of_sql(code: str, given: Mapping[str, str], named: Collection[str]) -> 
 
     What the code tries beside another place is left out.
     """
-    tree = _tree(code, '"data"', "'data'")
+    tree = tree_of(code, '"data"', "'data'")
     if tree is None:
         return []
-    known = _Code(tree, given, named)
+    known = CodeShapes(tree, given, named)
     found: dict[ast.expr, bool] = {}
     tested = _tested_for_data(known)
     for node in ast.walk(tree):
@@ -182,7 +188,7 @@ def data_of_sql(code: str, given: Mapping[str, str], named: Collection[str]) -> 
             continue
         if plain or not isinstance(node, ast.expr):
             found[place] = found.get(place, True) and plain
-    return sorted(_reading(code, known, place, plain) for place, plain in found.items())
+    return sorted(reading_of(code, known, place, plain) for place, plain in found.items())
 
 
 def status_words(
@@ -192,10 +198,10 @@ def status_words(
 
     ``loops``: sources whose result is a list of answers. Code that reads ``status_code``, too, knows what an answer is.
     """
-    tree = _tree(code, '"status"', "'status'")
+    tree = tree_of(code, '"status"', "'status'")
     if tree is None or '"status_code"' in code or "'status_code'" in code:
         return []
-    known = _Code(tree, given, named)
+    known = CodeShapes(tree, given, named)
     found = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In):
@@ -218,10 +224,10 @@ def rows_of_sql(code: str, given: Mapping[str, str], named: Collection[str] = ()
     """
     if not given and not any(name in code for name in named):
         return []
-    tree = _tree(code, "len(", "[", "for ")
+    tree = tree_of(code, "len(", "[", "for ")
     if tree is None:
         return []
-    return _taken(code, _Code(tree, given, named), _uses_of_rows)
+    return _taken(code, CodeShapes(tree, given, named), _uses_of_rows)
 
 
 def whole_answers(
@@ -231,10 +237,10 @@ def whole_answers(
 
     One for each source: both are parts of an HTTP answer, and seldom of its body. ``loops``: sources of which it reads them of an item.
     """
-    tree = _tree(code, '"status_code"', "'status_code'")
+    tree = tree_of(code, '"status_code"', "'status_code'")
     if tree is None:
         return []
-    known = _Code(tree, given, named)
+    known = CodeShapes(tree, given, named)
     found: dict[str, Reading] = {}
     data: set[str] = set()
     for node in ast.walk(tree):
@@ -252,13 +258,13 @@ def whole_answers(
 
 def free_names(code: str, name: str) -> list[Reading]:
     """Return the places where code reads a name that it neither binds nor is given."""
-    tree = _tree(code, name)
+    tree = tree_of(code, name)
     if tree is None or name in _bound(tree) or name in _parameters(tree):
         return []
     within = _in_texts(tree)
     found = []
     for node in sorted(_names(tree, name), key=lambda one: (one.lineno, one.col_offset)):
-        start = _offset(code, node.lineno, node.col_offset)
+        start = offset_of(code, node.lineno, node.col_offset)
         span = (0, 0) if node in within else (start, start + len(name))
         found.append(Reading(name, node.lineno, _column(code, node.lineno, node.col_offset), *span))
     return found
@@ -276,10 +282,10 @@ def entries_of_whole(
     code: str, given: Mapping[str, str], named: Collection[str], entries: Collection[str]
 ) -> list[Reading]:
     """Return the places where code reads one of ``entries`` of a whole source."""
-    tree = _tree(code, *entries)
+    tree = tree_of(code, *entries)
     if tree is None:
         return []
-    known = _Code(tree, given, named)
+    known = CodeShapes(tree, given, named)
     found = []
     for node in ast.walk(tree):
         owner, key, _ = keyed(node)
@@ -293,10 +299,10 @@ def entries_of_whole(
 
 def read_alone(code: str, given: Mapping[str, str], entry: str) -> set[str]:
     """Return the sources of which code reads no other entry than this one."""
-    tree = _tree(code, entry)
+    tree = tree_of(code, entry)
     if tree is None:
         return set()
-    known = _Code(tree, given, ())
+    known = CodeShapes(tree, given, ())
     keys: dict[str, set[object]] = defaultdict(set)
     for node in ast.walk(tree):
         owner, key, _ = keyed(node)
@@ -306,9 +312,15 @@ def read_alone(code: str, given: Mapping[str, str], entry: str) -> set[str]:
     return {source for source, found in keys.items() if found == {entry}}
 
 
+def bound_names(code: str) -> set[str]:
+    """Return the names that code assigns or defines, without parameters of ``main``."""
+    tree = tree_of(code, "")
+    return set() if tree is None else set(_bound(tree))
+
+
 def is_parameter(code: str, name: str) -> bool:
     """Return whether ``main`` has a parameter of this name."""
-    tree = _tree(code, name)
+    tree = tree_of(code, name)
     return tree is not None and name in _parameters(tree)
 
 
@@ -317,7 +329,7 @@ def renamed_parameter(code: str, name: str, new: str) -> str:
 
     Only entries of it are read. It is the code as it is where it has that name already, or no rewriting is sure.
     """
-    tree = _tree(code, name)
+    tree = tree_of(code, name)
     if tree is None or name in _bound(tree) or name not in _parameters(tree):
         return code
     if new in _bound(tree) or new in _parameters(tree):
@@ -327,9 +339,9 @@ def renamed_parameter(code: str, name: str, new: str) -> str:
     if any(id(one) not in read for one in _names(tree, name)):
         return code
     places = [one for main in _mains(tree) for one in ast.walk(main.args) if isinstance(one, ast.arg)]
-    starts = [_offset(code, one.lineno, one.col_offset) for one in places if one.arg == name]
+    starts = [offset_of(code, one.lineno, one.col_offset) for one in places if one.arg == name]
     within = _in_texts(tree)
-    starts += [_offset(code, one.lineno, one.col_offset) for one in _names(tree, name) if one not in within]
+    starts += [offset_of(code, one.lineno, one.col_offset) for one in _names(tree, name) if one not in within]
     for one in places:
         one.arg = new if one.arg == name else one.arg
     return _replaced(code, tree, name, new, {(start, start + len(name)) for start in starts})
@@ -349,8 +361,8 @@ def _replaced(code: str, tree: ast.Module, name: str, new: str, spans: set[tuple
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr) and node.end_lineno and node.end_col_offset is not None:
             start, end = (
-                _offset(code, node.lineno, node.col_offset),
-                _offset(code, node.end_lineno, node.end_col_offset),
+                offset_of(code, node.lineno, node.col_offset),
+                offset_of(code, node.end_lineno, node.end_col_offset),
             )
             within = re.finditer(rf"(?<![\w.'\"]){re.escape(name)}(?![\w'\"])", code[start:end])
             spans |= {(start + one.start(), start + one.end()) for one in within}
@@ -377,32 +389,43 @@ def _names(tree: ast.Module, name: str) -> list[ast.Name]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
 
 
-def rows_of_a_command(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
+def rows_of_a_command(
+    code: str, given: Mapping[str, str], named: Collection[str] = (), *, functions: bool = False
+) -> list[Reading]:
     """Return the places where code takes what a command of SQL gave for the list of its rows.
 
-    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``.
+    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``. ``functions``: what is given to one that takes lists
+    counts, too, such as ``sorted``.
     """
-    tree = _tree(code, '"command_', "'command_")
+    tree = tree_of(code, '"command_', "'command_")
     if tree is None:
         return []
-    known = _Code(tree, given, named)
-    taken = {one.source for one in _taken(code, known, _uses_of_command, ("command", "row"))}
+    known = CodeShapes(tree, given, named)
+    uses = _uses_of_lists if functions else _uses_of_command
+    taken = {one.source for one in _taken(code, known, uses, ("command", "row"))}
     found = set()
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call | ast.Subscript):
             continue
         of = known.known(node)
         if of is not None and of[0] == "command" and of[1] in taken:
-            found.add(_reading(code, known, node, plain=True))
+            found.add(reading_of(code, known, node, plain=True))
     return sorted(found)
 
 
-def _uses_of_command(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+def _uses_of_command(known: CodeShapes, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """Yield the uses of a list of rows; one that is gone through is one, too."""
     if isinstance(node, ast.For | ast.comprehension):
         yield node.iter, True
     else:
         yield from _uses_of_rows(known, node)
+
+
+def _uses_of_lists(known: CodeShapes, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    if isinstance(node, ast.Call) and named_last(node.func) in OF_LISTS:
+        yield from ((one.value if isinstance(one, ast.Starred) else one, True) for one in node.args)
+    else:
+        yield from _uses_of_command(known, node)
 
 
 def text_of_shell(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
@@ -412,16 +435,16 @@ def text_of_shell(code: str, given: Mapping[str, str], named: Collection[str] = 
     """
     if not given and not any(name in code for name in named):
         return []
-    tree = _tree(code, "str", "loads(", ".")
-    return _taken(code, _Code(tree, given, named), _uses_of_text) if tree is not None else []
+    tree = tree_of(code, "str", "loads(", ".")
+    return _taken(code, CodeShapes(tree, given, named), _uses_of_text) if tree is not None else []
 
 
-_Uses = Callable[[_Code, ast.AST], Iterator[tuple[ast.expr, bool]]]
+_Uses = Callable[[CodeShapes, ast.AST], Iterator[tuple[ast.expr, bool]]]
 """What a node uses, and whether that use takes it for what it is not."""
 
 
 def _taken(
-    code: str, known: _Code, uses: _Uses, shapes: tuple[Shape, Shape] = ("whole", "item")
+    code: str, known: CodeShapes, uses: _Uses, shapes: tuple[Shape, Shape] = ("whole", "item")
 ) -> list[Reading]:
     found: dict[str, ast.expr] = {}
     others: set[str] = set()
@@ -442,9 +465,9 @@ def _taken(
     return sorted(readings, key=lambda one: (one.line, one.column))
 
 
-def _uses_of_text(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+def _uses_of_text(known: CodeShapes, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """Yield the uses of a text."""
-    if isinstance(node, ast.Call) and node.args and _named_last(node.func) in ("isinstance", "loads"):
+    if isinstance(node, ast.Call) and node.args and named_last(node.func) in ("isinstance", "loads"):
         kind = node.args[1] if len(node.args) > 1 else None
         of_text = kind is None or (isinstance(kind, ast.Name) and kind.id == "str")
         yield node.args[0], of_text
@@ -454,11 +477,11 @@ def _uses_of_text(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]
         yield from ((owner, False) for owner, _ in _uses_of_rows(known, node))
 
 
-def _named_last(node: ast.expr) -> str:
+def named_last(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _uses_of_rows(known: _Code, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+def _uses_of_rows(known: CodeShapes, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
     """Yield what a node uses, and whether that use is one of a list of rows, or of a row."""
     owner, key, _ = keyed(node)
     if owner is not None and isinstance(key, str):
@@ -511,7 +534,7 @@ def _asks_for_shape(node: ast.IfExp) -> bool:
     return asks and (is_empty(other) or isinstance(other, ast.Constant))
 
 
-def _tested_for_data(known: _Code) -> set[str]:
+def _tested_for_data(known: CodeShapes) -> set[str]:
     """Return the sources of which code asks whether they have ``data``."""
     found = set()
     for node in ast.walk(known.tree):
@@ -522,7 +545,7 @@ def _tested_for_data(known: _Code) -> set[str]:
     return found
 
 
-def _tree(code: str, *words: str) -> ast.Module | None:
+def tree_of(code: str, *words: str) -> ast.Module | None:
     if not any(word in code for word in words):
         return None
     try:
@@ -569,7 +592,7 @@ def _parameters(tree: ast.Module) -> set[str]:
     }
 
 
-def _reads_sql(known: _Code, use: ast.Name) -> bool:
+def _reads_sql(known: CodeShapes, use: ast.Name) -> bool:
     """Return whether a use of a name reads an entry of a result of SQL, or asks for a mapping."""
     parent = known.parents[use]
     if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "isinstance":
@@ -584,31 +607,32 @@ def _is_words(node: ast.expr) -> bool:
     return bool(parts) and all(isinstance(one, ast.Constant) and isinstance(one.value, str) for one in parts)
 
 
-def _reading(code: str, known: _Code, place: ast.expr, plain: bool) -> Reading:
+def reading_of(code: str, known: CodeShapes, place: ast.expr, plain: bool) -> Reading:
     owner, _, _ = keyed(place)
     found = known.known(place)
     assert owner is not None and found is not None and place.end_lineno and place.end_col_offset is not None
     line, column = place.lineno, _column(code, place.lineno, place.col_offset)
-    end = _offset(code, place.end_lineno, place.end_col_offset)
-    if place in _in_texts(known.tree):
+    end = offset_of(code, place.end_lineno, place.end_col_offset)
+    if place in known.within_texts:
         return Reading(found[1], line, column)
     if isinstance(place, ast.Subscript):
-        within = _offset(code, place.slice.lineno, place.slice.col_offset)
+        within = offset_of(code, place.slice.lineno, place.slice.col_offset)
         start = code.rindex("[", 0, within)
         plain = plain and not code[start + 1 : within].strip()
     else:
         assert isinstance(place, ast.Call) and place.func.end_lineno and place.func.end_col_offset is not None
-        start = _offset(code, place.func.end_lineno, place.func.end_col_offset) - len(".get")
+        start = offset_of(code, place.func.end_lineno, place.func.end_col_offset) - len(".get")
         plain = plain and code[start : start + len(".get")] == ".get"
     return Reading(found[1], line, column, *((start, end) if plain else (0, 0)))
 
 
-def _starts(code: str) -> list[int]:
-    ends = [found.end() for found in _FIRST_LINE.finditer(code)]
-    return [0, *ends]
+@functools.lru_cache(maxsize=4)
+def _starts(code: str) -> tuple[int, ...]:
+    """Return where the lines of code begin, which is asked for each of its places."""
+    return (0, *(found.end() for found in _FIRST_LINE.finditer(code)))
 
 
-def _offset(code: str, line: int, column: int) -> int:
+def offset_of(code: str, line: int, column: int) -> int:
     """Return the place in ``code`` of a line and a column in bytes."""
     starts = _starts(code)
     start = starts[line - 1]
@@ -617,4 +641,4 @@ def _offset(code: str, line: int, column: int) -> int:
 
 def _column(code: str, line: int, column: int) -> int:
     """Return the column in characters, from 1."""
-    return _offset(code, line, column) - _starts(code)[line - 1] + 1
+    return offset_of(code, line, column) - _starts(code)[line - 1] + 1

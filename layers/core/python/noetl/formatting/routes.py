@@ -62,8 +62,6 @@ class Routes:
             if not {action.name for action in case.actions} <= {"set", "collect", "next"}:
                 name = next(a.name for a in case.actions if a.name not in ("set", "collect", "next"))
                 raise NoSpellingError(f"`{name}` on `{event}`")
-            if event == "loop.done" and case.has("next"):
-                raise NoSpellingError("`next` on `loop.done`")
             self._take(case, left)
             if left is True:
                 if not case.has("next"):

@@ -25,8 +25,8 @@ from noetl.formatting.pages import Pages
 from noetl.formatting.routes import Routes
 from noetl.formatting.rules import Rules
 from noetl.formatting.spelling import kind_of, move_mode
-from noetl.formatting.templates import NoSpellingError, names_in
-from noetl.formatting.words import after_call, reworded
+from noetl.formatting.templates import NoSpellingError, Replace, names_in
+from noetl.formatting.words import after_call, at_exit, reworded
 
 _MARKS = ("case", "vars", "sink")
 
@@ -93,11 +93,14 @@ class Converter:
         step: Map = copy.deepcopy(map_of(entry.value))
         tool = self._tool(step)
         loop = map_of(step.get("loop"))
+        looped = bool(loop.entries)
         mode = text_of(loop.get("mode")) or text_of(map_of(loop.get("spec")).get("mode"))
         block = step.get("case")
-        cases = read_cases(block, loops=bool(loop.entries), calls=tool is not None)
+        cases = read_cases(block, loops=looped, calls=tool is not None)
         routes = Routes()
-        if tool is None and step.get("vars", "sink") is not None:
+        if tool is None and looped and step.get("sink") is not None:
+            raise NoSpellingError("a loop without a tool has no task that could write")
+        if tool is None and not looped and step.get("vars", "sink") is not None:
             tool = Map([Entry("kind", Text("noop"), "kind")], flow=True)
             step.put("tool", tool)
         if tool is not None:
@@ -108,8 +111,10 @@ class Converter:
             case.at or (case.ok is not False and case.has("next")) for case in cases
         ):
             raise NoSpellingError("after a failure `on_error: continue` takes arcs, and no entries of `case`")
-        routes.after_calls(cases, loops=bool(loop.entries))
-        if loop.entries:
+        routes.after_calls(cases, loops=looped)
+        if looped:
+            # Of all items at once, and before the entries of `case` are read.
+            routes.sets.entries += _vars(step, at_exit).entries
             routes.at_boundary(cases, "loop.done")
         routes.at_boundary(cases, "step.exit")
         routes.structural(step.get("next"))
@@ -154,7 +159,11 @@ class Converter:
         label = f"{text_of(step.get('step'))}_task"
         pages = Pages(tool, label, kind_of(self.kinds, kind), _iter_names(step))
         rules = Rules(pages, parallel)
-        writes = _vars(step, [case for case in cases if case.ok is not False or case.failed is not False])
+        writes = Map([], flow=True)
+        if not map_of(step.get("loop")).entries:
+            writes = _vars(step, after_call)
+            if writes.entries and any(case.ok is not False or case.failed is not False for case in cases):
+                raise NoSpellingError("`vars` are evaluated after the entries of `case`")
         sink = step.get("sink")
         rules.cases(cases)
         if sink is not None:
@@ -212,17 +221,15 @@ def is_event_form(step: Map) -> bool:
     return loop.has("mode") or loop.has("max_in_flight") or iterator
 
 
-def _vars(step: Map, cases: list[Case]) -> Map:
-    """Convert ``vars`` to writes of the task. Raises NoSpellingError."""
+def _vars(step: Map, change: Replace) -> Map:
+    """Convert ``vars`` to writes of the task, or of the step. Raises NoSpellingError."""
     block = map_of(step.get("vars"))
     if set(block.keys()) & {"before", "after"}:
         raise NoSpellingError("`vars: {before, after}` are written whether the call succeeds or not")
-    if block.entries and cases:
-        raise NoSpellingError("`vars` are evaluated after the entries of `case`")
     found = Map([], flow=block.flow)
     for entry in block.entries:
         name = f"vars.{entry.key}"
-        value = reworded(entry.value, after_call)
+        value = reworded(entry.value, change)
         found.entries.append(Entry(name, value, name, entry.lead, entry.trail, entry.after))
     return found
 

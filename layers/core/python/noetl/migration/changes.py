@@ -18,7 +18,7 @@ _STEP = re.compile(r"\s*- step:")
 class Change:
     """A change of a text.
 
-    ``line`` is of the original file; ``before`` and ``after`` are whole lines without their indentation.
+    ``line`` is of the original file; ``before`` and ``after`` are whole lines without their indentation, unless that is what changed.
     """
 
     rule: str
@@ -91,17 +91,26 @@ def _height(entry: Entry) -> int:
 
 
 def changes(rule: str, before: str, after: str, lines: Lines) -> tuple[Change, ...]:
-    """Return each hunk of a rewriting."""
+    """Return each hunk of a rewriting.
+
+    Those that only indent lines are left out, unless there are no others.
+    """
     if before == after:
         return ()
     original = lines.places(before)
-    found = []
-    for start, old, new in _hunks(before.splitlines(), after.splitlines()):
-        if _dedented(old) == _dedented(new):
-            continue
-        line, column = original(start + 1)
-        found.append(Change(rule, line, _dedented(old), _dedented(new), column))
-    return tuple(found)
+    hunks = _hunks(before.splitlines(), after.splitlines())
+    moved = all(_dedented(old) == _dedented(new) for _, old, new in hunks)
+    shown = _whole if moved else _dedented
+    return tuple(
+        Change(rule, line, shown(old), shown(new), column)
+        for start, old, new in hunks
+        if moved or _dedented(old) != _dedented(new)
+        for line, column in [original(start + 1)]
+    )
+
+
+def _whole(lines: list[str]) -> str:
+    return "\n".join(line.rstrip() for line in lines).strip("\n")
 
 
 def _hunks(old: list[str], new: list[str]) -> list[tuple[int, list[str], list[str]]]:

@@ -47,6 +47,7 @@ from noetl.runtime.local.results import local_results
 from noetl.runtime.program_cache import local_cache
 from noetl.runtime.programs import Programs
 from noetl.runtime.retention import prune_deps
+from noetl.runtime.server.daemons import Processes
 from noetl.runtime.settings import Settings
 from noetl.runtime.task_folders import guard_programs
 from noetl.services.automations.triggers import TriggerDeps
@@ -66,6 +67,11 @@ LOCAL_SERVER = "http://127.0.0.1:8765"
 """Where ``noetl serve`` listens by default."""
 LOOPBACK = ("localhost", "127.0.0.0/8", "::1")
 """What a local run may reach besides public addresses; a server allows nothing by default."""
+
+
+def callback_base(settings: Settings) -> str:
+    """Return where callbacks are answered: at the server that runs, or would run."""
+    return settings.public_url or Processes.of_home(settings.home).server_address() or LOCAL_SERVER
 
 
 @dataclass(slots=True)
@@ -300,7 +306,7 @@ def open_engine(
         withdrawn=withdrawn,
         gate_of=gate_of,
         callback_key=lambda command: callback_key(command, stores.programs, local_keys(settings.home)),
-        callback_base=settings.public_url or LOCAL_SERVER,
+        callback_base=callback_base(settings),
         jobs=DockerJobs(),
         log=log,
         cache=PostgresTaskCache(stores.database),

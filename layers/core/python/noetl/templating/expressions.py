@@ -342,13 +342,19 @@ def _of_nothing(run: Run, missing: Undefined, apply: Callable[..., Any], argumen
 
 
 def _default(node: nodes.Filter, inner: Evaluate) -> Evaluate:
-    """Compile ``| default``: its fallback is evaluated only when it is needed."""
+    """Compile ``| default``: its fallback is evaluated only when it is needed.
+
+    One that is missing itself leaves the value missing, for a ``default`` behind it; in a guard it is an error, so that the guard is false.
+    """
     arguments = _arguments(node)
+    alone = compile_node(node.args[0]) if len(node.args) == 1 and not node.kwargs else None
 
     def evaluate(run: Run) -> Any:
         value = inner(run)
         if value is not BLANK and not isinstance(value, Undefined) and not node.kwargs and len(node.args) < 2:
             return value
+        if alone is not None and not run.lenient:
+            return alone(run)
         args, named = arguments(run)
         return default(run.meter, value, *args, **named)
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import psycopg
-from psycopg import Connection, conninfo, errors, pq
+from psycopg import Connection, conninfo, errors, generators, pq, waiting
 
 from noetl.adapters.postgres import server_machine, silence_watchdog
 from noetl.adapters.postgres.literals import numbers
@@ -23,7 +23,7 @@ from noetl.adapters.postgres.session_settings import OPTIONS
 from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.shortages import shortage_in
 from noetl.ports.executions.execution_store import ExecutionIdTakenError, VersionConflictError
-from noetl.system_calls import short_calls
+from noetl.system_calls import deferred_work, short_calls
 
 Row = tuple[bytes | None, ...]
 CONFLICTS = frozenset({b"NE001", b"23505"})
@@ -54,6 +54,10 @@ SILENT = "database_silent"
 """The same, when no answer came for long: trying again at once would take as long."""
 CONNECT_SECONDS = 10
 _DONE = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+
+
+LOOK_SECONDS = 1.0
+"""How long a wait for an answer lasts before signals are looked at."""
 
 
 class Session:
@@ -112,7 +116,14 @@ class Session:
             if prepared.status != pq.ExecStatus.COMMAND_OK:
                 return prepared
             self._prepared.add(statement.name)
-        return self.pgconn.exec_prepared(name, cast(Any, parameters))  # its stub forgets NULL
+        if not deferred_work.has_deferred():
+            return self.pgconn.exec_prepared(name, cast(Any, parameters))  # its stub forgets NULL
+        self.pgconn.send_query_prepared(name, cast(Any, parameters))
+        deferred_work.do_deferred()  # the server is at work meanwhile
+        answers: list[pq.abc.PGresult] = waiting.wait(
+            generators.execute(self.pgconn), self.pgconn.socket, LOOK_SECONDS
+        )
+        return answers[-1]
 
     def _lost_touch(self, error: BaseException) -> InfrastructureError:
         self.lost = True

@@ -68,7 +68,7 @@ def _wait_for_named(deps: ApiDeps, request: Request) -> None:
     seconds = parse.seconds(request, "wait", LONGEST)
     if seconds:
         execution_id = parse.execution_id(request.params["execution_id"])
-        if read_execution.find(deps.store, execution_id).status not in TERMINAL:
+        if not read_execution.is_over(deps.store, read_execution.find(deps.store, execution_id)):
             _wait(deps, request, execution_id, seconds)
 
 
@@ -81,10 +81,10 @@ def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *,
     def over() -> bool:
         try:
             info = deps.store.info(execution_id)
+            return info is None or read_execution.is_over(deps.store, info)
         except InfrastructureError as outage:
             deps.log(f"a request continues to wait for execution {execution_id}: {outage}")
             return False
-        return info is None or info.status in TERMINAL
 
     return deps.waiting.wait(execution_id, seconds, over, since=request.now_ms / 1000, fresh=fresh)
 

@@ -38,7 +38,7 @@ LOG = "NOETL_PROCESS_LOG"
 
 
 def processes(home: Path) -> Processes:
-    return Processes(home / "processes")
+    return Processes.of_home(home)
 
 
 def detach(home: Path, kind: str, name: str | None, words: Sequence[str], *, as_json: bool) -> None:

@@ -19,17 +19,13 @@ def server_context(at: CommandTarget, port: int) -> Context:
         return contexts(at.home).find(at.context)
     settings = runtime_access.settings(at.home)
     folder = settings.home
-    running = [one for one in daemons.processes(folder).running("server") if one.about.get("address")]
-    if running:
-        server = running[0]
-    else:
+    running = daemons.processes(folder)
+    if not running.server_address():
         settings.make_home()
-        server = daemons.start(folder, "server", None, ["serve", "--port", str(port)])
-        for line in daemons.started_lines(server):
+        for line in daemons.started_lines(
+            daemons.start(folder, "server", None, ["serve", "--port", str(port)])
+        ):
             note(line)
     token = folder / TOKEN_FILE
-    address = (
-        str(server.about["address"]).replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    )
     auth: dict[str, str] = {"token_file": str(token)} if token.exists() else {}
-    return Context("this machine", address, "token" if auth else "none", **auth)
+    return Context("this machine", running.server_address(), "token" if auth else "none", **auth)

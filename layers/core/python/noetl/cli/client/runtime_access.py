@@ -110,12 +110,12 @@ def settings(home: str | None = None) -> Settings:
 
 def callbacks_of(home: str | None) -> tuple[Callable[[bool], KeyRing], str]:
     """What tokens of callbacks are proven with on this machine, and where they are answered."""
-    from noetl.runtime.bootstrap import LOCAL_SERVER
+    from noetl.runtime.bootstrap import callback_base
     from noetl.runtime.local.keys import local_keys
 
     found = settings(home)
     found.make_home()
-    return lambda fresh: local_keys(found.home), found.public_url or LOCAL_SERVER
+    return lambda fresh: local_keys(found.home), callback_base(found)
 
 
 @contextmanager

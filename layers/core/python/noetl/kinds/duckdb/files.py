@@ -26,6 +26,16 @@ _READERS = re.compile(r"read_\w+|sniff_csv|glob|\w+_scan|parquet_\w+", re.IGNORE
 _DATA_FILE = re.compile(r"\.(csv|tsv|txt|parquet|json|jsonl|ndjson)(\.(gz|zst))?", re.IGNORECASE)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _GLOB = re.compile(r"[*?\[]")
+_PLAIN_NAME = re.compile(r"[\w{}-][\w{}.-]{0,200}")
+_DATABASE = "duckdb"
+"""In the name of a database of the work folder. Bytes of a task in such a file can crash DuckDB, and with it the worker."""
+_NAMING = ("filename_pattern", "file_extension")
+"""Options of COPY … TO that are a part of the names of its files: DuckDB takes folders in them, too."""
+_EXPLAINED = frozenset(
+    {"select", "with", "from", "values", "(", "table", "pivot", "unpivot", "describe", "show", "summarize"}
+    | {"insert", "update", "delete", "merge", "copy", "create", "drop", "alter"}
+)
+"""How a statement begins that EXPLAIN may be put before: no other can be run by EXPLAIN ANALYZE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +124,60 @@ class _Reader:
 
     def places(self) -> Iterator[tuple[int, str]]:
         """Index of a token and the SQL literal that takes its place."""
-        target = self._target() if "copy" in self._words[:3] else None
+        target = self._target() if self._word(self._begin()) == "copy" else None
         if target is not None:
+            self._refuse_names(target)
             yield target, self._writable(target)
         for index, word in enumerate(self._words):
             if word in ("from", "join"):
                 yield from self._source(index + 1, is_table=True)
             elif _READERS.fullmatch(word) and self._word(index + 1) == "(":
                 yield from self._arguments(index + 2)
+
+    def _begin(self) -> int:
+        """Return the index of the first word behind an EXPLAIN.
+
+        Raises TaskError for what a task may not explain.
+        """
+        if self._word(0) != "explain":
+            return 0
+        begin = 2 if self._word(1) in ("analyze", "analyse") else 1
+        if self._word(begin) == "(" and self._word(begin + 1) not in (
+            "select",
+            "with",
+            "from",
+            "values",
+            "(",
+        ):
+            begin = self._words.index(")", begin) + 1 if ")" in self._words[begin:] else begin
+        if self._word(begin) not in _EXPLAINED:
+            raise TaskError(
+                f"EXPLAIN {self._word(begin).upper()} is not possible in a task",
+                kind="storage_access",
+                code="statement_refused",
+                hint="explain a query or a change of rows",
+            )
+        return begin
+
+    def _refuse_names(self, target: int) -> None:
+        """Refuse an option of a COPY that names files by anything but a plain text.
+
+        Raises TaskError.
+        """
+        for index in range(target + 1, len(self._tokens)):
+            token = self._tokens[index]
+            option = _unquoted(token) if token.kind == "name" else token.text
+            if option.lower() not in _NAMING:
+                continue
+            given = self._name(index + 1, is_table=False)
+            plain = given is not None and _PLAIN_NAME.fullmatch(given) and _DATABASE not in given.lower()
+            if not plain or self._word(index + 2) not in (",", ")"):
+                raise TaskError(
+                    f"{option.upper()} of COPY is one plain name, without folders",
+                    kind="storage_access",
+                    code="write_refused",
+                    hint="such as 'part_{i}'; folders come from PARTITION_BY",
+                )
 
     def _word(self, index: int) -> str:
         return self._words[index] if index < len(self._words) else ""
@@ -202,6 +258,8 @@ class _Reader:
             raise _refused_target("this deployment has no work folder that tasks may write to")
         root = Path(self._folders.writable).resolve()
         path = resolve_inside(name, [root], must_exist=False)
+        if _DATABASE in path.name.lower():
+            raise _refused_target("a database file is changed by its statements, and not written by COPY")
         path.parent.mkdir(parents=True, exist_ok=True)
         return _literal(str(path))
 

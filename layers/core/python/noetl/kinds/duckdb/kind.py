@@ -49,6 +49,7 @@ def run(params: Params, context: TaskContext) -> TaskResult:
 
     With ``result: parquet`` and such, the reference of the rows. Raises TaskError (docs/kinds.md lists the codes).
     """
+    from noetl.kinds.duckdb.database_files import database_of
     from noetl.kinds.duckdb.session import open_session
     from noetl.kinds.duckdb.sources import tables_of
     from noetl.kinds.support.task_workspace import private_folder
@@ -58,8 +59,9 @@ def run(params: Params, context: TaskContext) -> TaskResult:
     with private_folder(context) as folder, ExitStack() as files:
         output = folder / f"result.{params.result}" if params.result != "rows" else None
         tables = tables_of(params.sources or {}, context, folder, files)
+        database = database_of(params.database, context, folder, deadline)
         left = replace(context, timeout=max(LEAST_SECONDS, deadline - time.monotonic()))
-        with open_session(params.database, left, tables, folder=folder, output=output) as session:
+        with open_session(database, left, tables, folder=folder, output=output) as session:
             first = statements if output is None else statements[:-1]
             result = _run_all(session, first, is_insert=params.is_insert, keep=output is None)
             saved = session.save(statements[-1], params.result, output) if output else None

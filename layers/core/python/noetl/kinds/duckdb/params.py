@@ -86,8 +86,8 @@ class Params(SqlParams):
     database: Annotated[
         str | None,
         Field(
-            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}(\.duckdb)?$",
-            description="A database file kept in the work folder; in memory unless given.",
+            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}(\.duckdb)?$|^[^/\x00]{0,255}/[^\x00]{1,4000}$",
+            description="A database file kept in the work folder, or the path of one to read; in memory unless given.",
         ),
     ] = None
     sources: Annotated[

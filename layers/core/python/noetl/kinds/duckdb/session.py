@@ -14,6 +14,7 @@ import duckdb
 
 from noetl.domain.errors import TaskError, TemplateError
 from noetl.domain.kinds import TaskContext
+from noetl.kinds.duckdb.database_files import Database
 from noetl.kinds.duckdb.files import Folders, place_files
 from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.duckdb.sources import Table as SourceTable
@@ -21,7 +22,6 @@ from noetl.kinds.rows.database import Table, unique_names
 from noetl.kinds.rows.documents import json_readers, with_documents
 from noetl.kinds.rows.parquet import parquet_options
 from noetl.kinds.support.call_deadline import CallDeadline
-from noetl.kinds.support.paths import resolve_inside
 from noetl.kinds.support.sql_params import first_line, native_text
 from noetl.templating.contract import RenderedStatement
 
@@ -146,6 +146,8 @@ class Session:
         except duckdb.Error as error:
             raise failure_of(error, text) from error
         kind = kinds[0] if len(kinds) == 1 else "several statements"
+        if kind in ("PRAGMA", "CALL") and "import_database" in text.lower():
+            kind = "IMPORT"  # it runs statements of a file, which nothing here has looked at
         word = (re.match(r"\W*(\w+)", text) or [""])[0].strip().upper()
         if kind == "TRANSACTION":
             raise TaskError(
@@ -219,27 +221,24 @@ def _refuse_surrogates(text: str) -> None:
 
 @contextmanager
 def open_session(
-    database: str | None,
+    database: Database | None,
     context: TaskContext,
     tables: Sequence[SourceTable] = (),
     *,
     folder: Path,
     output: Path | None = None,
 ) -> Iterator[Session]:
-    """Open a session in memory, or on a database file below the work folder.
-
-    All of it is one transaction.
+    """Open a session in memory, or on a database file. All of it is one transaction.
 
     ``tables``: views over files that the task may read; ``folder``: where memory spills to; ``output``: a file to write results to.
     Raises TaskError; ``db_timeout`` once the task's time is up.
     """
     deadline = time.monotonic() + context.timeout
     folders = Folders.of(context.settings)
-    path = None if database is None else _database_path(database, folders)
     files = [*(file for table in tables for file in table.files), *([str(output)] if output else [])]
     with (
-        _exclusive(path, deadline),
-        _connected(path, context, folders, folder, files) as connection,
+        _exclusive(database, deadline),
+        _connected(database, context, folders, folder, files) as connection,
         CallDeadline(deadline, connection.interrupt) as alarm,
     ):
         try:
@@ -305,10 +304,12 @@ def _too_slow(context: TaskContext) -> TaskError:
 
 @contextmanager
 def _connected(
-    path: Path | None, context: TaskContext, folders: Folders, folder: Path, files: Sequence[str]
+    database: Database | None, context: TaskContext, folders: Folders, folder: Path, files: Sequence[str]
 ) -> Iterator[duckdb.DuckDBPyConnection]:
+    place = ":memory:" if database is None else str(database.path)
+    copied = database is not None and database.copied
     try:
-        connection = duckdb.connect(str(path or ":memory:"), config=settings_of(context, folder))
+        connection = duckdb.connect(place, read_only=copied, config=settings_of(context, folder))
     except duckdb.Error as error:
         raise failure_of(error, "") from error
     try:
@@ -326,31 +327,20 @@ def _connected(
         connection.close()
 
 
-def _database_path(name: str, folders: Folders) -> Path:
-    if folders.writable is None:
-        raise TaskError(
-            "this deployment has no work folder for database files",
-            kind="storage_access",
-            code="write_refused",
-            hint="leave `database` out to work in memory",
-        )
-    Path(folders.writable).mkdir(parents=True, exist_ok=True)
-    return resolve_inside(f"{name.removesuffix('.duckdb')}.duckdb", [folders.writable], must_exist=False)
-
-
 _files: dict[str, threading.Lock] = {}
 _files_lock = threading.Lock()
 
 
 @contextmanager
-def _exclusive(path: Path | None, deadline: float) -> Iterator[None]:
+def _exclusive(database: Database | None, deadline: float) -> Iterator[None]:
     """Admit one user of a database file at a time in this process.
 
     DuckDB itself keeps other processes out.
     """
-    if path is None:
+    if database is None or database.copied:
         yield
         return
+    path = database.path
     with _files_lock:
         lock = _files.setdefault(str(path), threading.Lock())
     if not lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
@@ -382,14 +372,19 @@ _KINDS: tuple[tuple[type[duckdb.Error], str, str], ...] = (
 )
 
 
+_READ_ALONE = "a `database` with folders in its name is read as a copy; a name without them is kept in the work folder, where it can be changed"
+
+
 def failure_of(error: duckdb.Error, text: str) -> TaskError:
     """Convert DuckDB's error; its message points at the place in the statement."""
-    text_of_error = str(error)
+    text_of_error = str(error).partition("\n\nStack Trace:")[0]
     message = text_of_error.strip()[:800] + (
         f"\nin: {first_line(text)}" if text and "LINE " not in text_of_error else ""
     )
     if "configuration has been locked" in text_of_error:
         return TaskError(message, kind="storage_access", code="configuration_locked")
+    if "attached in read-only mode" in text_of_error:
+        return TaskError(message, kind="storage_access", code="write_refused", hint=_READ_ALONE)
     if "No files found that match" in text_of_error:
         return TaskError(message, kind="not_found", code="file_not_found")
     if "Could not set lock on file" in text_of_error:

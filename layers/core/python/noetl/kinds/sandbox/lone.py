@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from contextlib import suppress
 
 from noetl.system_calls import short_calls
@@ -26,6 +27,9 @@ class LoneProcessCheck:
         self._root = root
         self._files: tuple[int, int, int] | None = None
         self._children = b""
+        self._closed = False
+        self._lock = threading.Lock()
+        """Of the files: the thread of the last call may look while another one ends the task."""
         self._seen = short_calls.Buffer(MOST_BYTES)
 
     def is_alone(self) -> bool:
@@ -33,23 +37,28 @@ class LoneProcessCheck:
 
         False: it may not be, or this system does not show it.
         """
-        try:
-            if self._files is None:
-                self._files = self._open()
-            of_root, threads, of_task = self._files
-            return (
-                self._seen.read_at(of_root) == self._children
-                and short_calls.links(threads) == ALONE
-                and self._seen.read_at(of_task) == b""
-            )
-        except (OSError, ValueError):
-            return False
+        with self._lock:
+            if self._closed:
+                return False  # files that were opened now would stay open
+            try:
+                if self._files is None:
+                    self._files = self._open()
+                of_root, threads, of_task = self._files
+                return (
+                    self._seen.read_at(of_root) == self._children
+                    and short_calls.links(threads) == ALONE
+                    and self._seen.read_at(of_task) == b""
+                )
+            except (OSError, ValueError):
+                return False
 
     def close(self) -> None:
-        """Close the files."""
-        for file in self._files or ():
-            os.close(file)
-        self._files = None
+        """Close the files; later checks report False."""
+        with self._lock:
+            self._closed = True
+            for file in self._files or ():
+                os.close(file)
+            self._files = None
 
     def _open(self) -> tuple[int, int, int]:
         """Open the files that show the root's children, and the task's threads and children.

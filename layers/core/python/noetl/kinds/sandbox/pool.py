@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -24,13 +24,33 @@ from noetl.kinds.sandbox.child import Child, Owner
 from noetl.kinds.sandbox.disk import LOOK_SECONDS
 from noetl.kinds.sandbox.ended import when_ended
 from noetl.kinds.sandbox.needed import kept_children, need_of
+from noetl.system_calls import deferred_work
 
 IDLE_SECONDS = 60.0
+
+
+class _Check:
+    """A look at what a call left in a child, once: by its thread, or one that takes it first."""
+
+    def __init__(self, child: Child) -> None:
+        self._child: Child | None = child
+        self._lock = threading.Lock()
+        self._fit = False
+
+    def __call__(self) -> bool:
+        """Return whether the child is fit for another call."""
+        with self._lock:
+            child, self._child = self._child, None
+            if child is not None:
+                with suppress(Exception):  # one that cannot be looked at is not fit
+                    self._fit = not child.left_processes
+            return self._fit
 
 
 class _Idle(msgspec.Struct, frozen=True):
     child: Child
     since: float
+    check: _Check
 
 
 class ChildPool:
@@ -76,7 +96,7 @@ class ChildPool:
         """
         with self._work():
             child = self._take(owner) or _start(owner)
-            if not self._keep_idle(child):
+            if not self._keep_idle(child, _Check(child)):
                 child.close()
 
     @contextmanager
@@ -112,26 +132,47 @@ class ChildPool:
 
     def _take(self, owner: Owner) -> Child | None:
         """Take the child of ``owner`` that was used last, if one is fit for a call."""
+        while (found := self._taken(owner)) is not None:
+            child = found.child
+            if child.alive and child.sees_places and found.check():
+                return child
+            with self._changed:
+                self._unwanted.append(child)
+        return None
+
+    def _taken(self, owner: Owner) -> _Idle | None:
         with self._changed:
             for place in range(len(self._idle) - 1, -1, -1):
-                child = self._idle[place].child
-                if child.owner == owner:
-                    del self._idle[place]
-                    if child.alive and child.sees_places:
-                        return child
-                    self._unwanted.append(child)
+                if self._idle[place].child.owner == owner:
+                    return self._idle.pop(place)
         return None
 
     def _give_back(self, child: Child) -> None:
-        fit = not (child.worn or child.spent or child.left_processes)
-        if not (fit and self._keep_idle(child)):
+        check = _Check(child)
+        fit = not (child.worn or child.spent)  # now: to look at a full folder may take seconds
+        if fit and not deferred_work.is_deferring():
+            fit = check()
+        if not (fit and self._keep_idle(child, check)):
             child.close()
+        elif deferred_work.is_deferring():
+            deferred_work.defer(lambda: self._look(child, check))
 
-    def _keep_idle(self, child: Child) -> bool:
+    def _look(self, child: Child, check: _Check) -> None:
+        """Let the keeper end an idle child that is not fit."""
+        if check():
+            return
+        with self._changed:
+            kept = [idle for idle in self._idle if idle.child is not child]
+            if len(kept) < len(self._idle):
+                self._idle = kept
+                self._unwanted.append(child)
+                self._changed.notify()
+
+    def _keep_idle(self, child: Child, check: _Check) -> bool:
         """Keep a child for the next call of its owner. False: the pool is closed."""
         with self._changed:
             if not self._closed:
-                self._idle.append(_Idle(child, time.monotonic()))
+                self._idle.append(_Idle(child, time.monotonic(), check))
                 if self._keeper is None:
                     self._keeper = threading.Thread(
                         target=self._end_idle, name="noetl-python-pool", daemon=True

@@ -13,6 +13,7 @@ from typing import Any, Self
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.kinds.duckdb.database_files import kept_database
 from noetl.kinds.duckdb.quoting import literal, name_of
 from noetl.kinds.duckdb.session import Session, open_session
 from noetl.kinds.duckdb.sources import Table
@@ -59,7 +60,8 @@ class FromDuckdb(SourceEnd[DuckdbSource]):
         if order:
             statement = after_clause(statement, [name_of(name) for name in order], None)
         path = self._folder / "source.parquet"
-        with open_session(self._params.database, self._context, folder=self._folder, output=path) as session:
+        database = kept_database(self._params.database, self._context)
+        with open_session(database, self._context, folder=self._folder, output=path) as session:
             session.save(statement, "parquet", path)
         self.types = parquet_types(path)
         self.columns = list(self.types)
@@ -265,7 +267,8 @@ class IntoDuckdb(TargetEnd[DuckdbTarget]):
     def _opened(self, rows: Sequence[Row] | None = None) -> AbstractContextManager[Session]:
         """Open a transaction; ``rows`` are the view ``noetl_chunk`` in it."""
         tables = [self._view(rows)] if rows is not None else []
-        return open_session(self._params.database, self._context, tables, folder=self._folder)
+        database = kept_database(self._params.database, self._context)
+        return open_session(database, self._context, tables, folder=self._folder)
 
     def _view(self, rows: Sequence[Row]) -> Table:
         path = self._folder / "chunk.jsonl"

@@ -29,6 +29,7 @@ from noetl.migration.rules.paging import (
 from noetl.migration.rules.reading import (
     command_rows,
     context_name,
+    ctx_workload,
     data_of_sql,
     loop_index,
     loop_results,
@@ -42,10 +43,12 @@ from noetl.migration.rules.reading import (
     spelling,
     steps_prefix,
     vars_data,
+    vars_defined,
 )
 from noetl.migration.rules.routing import (
     case_targets,
     given_nulls,
+    guard_name,
     guard_text,
     handed_on,
     item_targets,
@@ -53,6 +56,7 @@ from noetl.migration.rules.routing import (
     next_conditions,
     next_payload,
     rule_else,
+    then_sequence,
 )
 from noetl.migration.rules.steps import (
     bare_set,
@@ -68,6 +72,7 @@ from noetl.migration.rules.steps import (
     task_type,
     tool_fields,
     tool_name,
+    tool_output,
     workbook_input,
 )
 from noetl.migration.rules.tools import (
@@ -115,6 +120,7 @@ _MODULES = (
         save_answer,
         rows_variable,
         vars_data,
+        vars_defined,
         api_version,
         root_keys,
         root_credentials,
@@ -150,7 +156,9 @@ _MODULES = (
     ),
     *(
         loop_words,
+        then_sequence,
         guard_text,
+        guard_name,
         case_targets,
         retry_list,
         retry_pages,
@@ -195,6 +203,7 @@ _MODULES = (
         sql_text,
         task_timeout,
         output_select,
+        tool_output,
     ),
     *(
         payload,
@@ -207,6 +216,7 @@ _MODULES = (
         command_rows,
         shell_text,
         context_name,
+        ctx_workload,
     ),
     *(spelling, canonical_form),
 )

@@ -1,4 +1,8 @@
-"""The engine's inbox: events of this process, and the thread that handles them in batches."""
+"""The engine's inbox: events of this process, and the thread that handles them in batches.
+
+Where one event waits and the thread rests, the worker that put it may handle it itself (``turn``): to wake the thread, and then a worker for
+the next command, takes longer than the decision.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +37,10 @@ DATABASE = frozenset({"database_unreachable", "outcome_unknown"})
 too large for its way. Where the database hangs for all, the next try gets no connection, and is ``database_unreachable``."""
 
 
+AT_ONCE = DATABASE | {"database_contention"}
+"""Codes of outages that a worker met in its turn, after which the thread tries the event at once."""
+
+
 @dataclass(slots=True, eq=False)
 class _Asker:
     """A thread that waits until the engine has handled its event.
@@ -65,23 +73,26 @@ class Inbox:
 
     ``handle``: the engine. When it raises a retryable InfrastructureError, the inbox waits and tries again. ``failed``:
     is called with an event, the error and the number of this event's failures; returns the seconds after which the
-    inbox tries the event again, None when it is settled. ``changed``: guards this inbox, and is notified of every
-    change. ``decided``: is called after each batch, when its commands and events are under way. ``loaded``: whether a
-    decision can wait, because workers have enough to do; it takes no lock.
+    inbox tries the event again, None when it is settled. ``decided``: is called after each batch, when its commands and
+    events are under way. ``loaded``: whether a decision can wait, because workers have enough to do; it takes no lock.
+
+    ``changed`` guards this inbox, and is notified of every change.
     """
 
     def __init__(
         self,
         handle: Callable[[Sequence[Event]], BatchEffects | None],
         failed: Callable[[Event, Exception, int], float | None],
-        changed: threading.Condition,
         log: Callable[[str], None],
         decided: Callable[[], object] = lambda: None,
         loaded: Callable[[], bool] = lambda: False,
     ) -> None:
         self._handle = handle
         self._failed = failed
-        self._changed = changed
+        lock = threading.RLock()
+        self.changed = self._changed = threading.Condition(lock)
+        self._work = threading.Condition(lock)
+        """The thread waits for it: for events, or until a worker's turn is over."""
         self._log = log
         self._decided = decided
         self._loaded = loaded
@@ -116,18 +127,67 @@ class Inbox:
         with self._changed:
             self._closing = True
             self._last = len(self._waiting)
-            self._changed.notify_all()
+            self._wake()
         self.hurry()
         self._thread.join(timeout=10.0)
 
-    def put(self, events: Iterable[Event]) -> None:
+    def put(self, events: Iterable[Event], turn: bool = False) -> None:
+        """Queue events. ``turn``: the caller calls ``turn`` soon, so the thread is not woken."""
         with self._changed:
             for event in events:
                 self._waiting.append(event)
                 self._held[event.execution_id] += 1
-            self._changed.notify_all()
+            if turn:
+                self._changed.notify_all()
+            else:
+                self._wake()
             if self._gathering and len(self._waiting) + len(self._urgent) >= GATHER:
                 self.hurry()
+
+    def _wake(self) -> None:
+        self._work.notify()
+        self._changed.notify_all()
+
+    def turn(self, needed: bool = False) -> None:
+        """Handle the one event that waits in this thread, or wake the inbox's own for what waits.
+
+        ``needed``: a command waits for this thread, and for nothing of the engine. An event that meets a stall is set
+        aside. What else fails goes back: the inbox's thread tries it again, as it does with its own.
+        """
+        with self._changed:
+            if not (self._waiting or self._urgent):
+                return
+            if self._busy:
+                return  # the next batch has it
+            if needed or len(self._waiting) != 1 or self._urgent or self._closing or self._loaded():
+                self._work.notify()
+                return
+            self._busy, self._tried = True, False
+            event = self._waiting.popleft()
+        handled = False
+        try:
+            self._handle([event])
+            handled = True
+        except InfrastructureError as outage:
+            if is_outage(outage) and outage.code not in AT_ONCE:
+                self._wait_for(
+                    _Aside(event), outage
+                )  # to meet it once more would hold up all others as long again
+                handled = True
+        except Exception:
+            pass  # the inbox's thread meets the same, and knows what to do
+        finally:
+            with self._changed:
+                self._busy = False
+                if handled:
+                    self._let_go([event])
+                else:
+                    self._waiting.appendleft(event)
+                    self._last += self._closing  # it is one of those that waited
+                if self._waiting or self._urgent or self._aside or self._closing:
+                    self._work.notify()
+                self._changed.notify_all()
+            self._decided()
 
     def hurry(self) -> None:
         """Have the engine wait for no more events, since workers will soon be idle.
@@ -164,7 +224,7 @@ class Inbox:
                 return None
             self._urgent.append(one)
             self._held[event.execution_id] += 1
-            self._changed.notify_all()
+            self._wake()
         if not asker.woken.acquire(timeout=TURN_SECONDS) and not self._withdraw(one):
             asker.woken.acquire()
         return asker.handled
@@ -178,7 +238,7 @@ class Inbox:
             if one not in self._urgent:
                 return False
             self._urgent.remove(one)
-            self._let_go([one])
+            self._let_go([one.event])
             return True
 
     def holds(self, execution_id: int) -> bool:
@@ -205,13 +265,13 @@ class Inbox:
                 with self._changed:
                     self._busy = False
                     if not self._tried:
-                        self._let_go(taken)
+                        self._let_go(one.event for one in taken)
                     self._changed.notify_all()
                 self._decided()
 
-    def _let_go(self, taken: Iterable[_Aside]) -> None:
-        for one in taken:
-            execution_id = one.event.execution_id
+    def _let_go(self, events: Iterable[Event]) -> None:
+        for event in events:
+            execution_id = event.execution_id
             self._held[execution_id] -= 1
             if not self._held[execution_id]:
                 del self._held[execution_id]
@@ -219,15 +279,18 @@ class Inbox:
     def _next(self) -> list[_Aside] | None:
         """Return the events to handle next; None when the inbox closes."""
         with self._changed:
-            while not (self._closing or self._urgent or self._waiting or self._aside):
-                self._changed.wait()
+            while self._busy or not (self._closing or self._urgent or self._waiting or self._aside):
+                self._work.wait()
         if self._urgent or self._waiting:
             self._gather()
         return self._take()
 
     def _take(self) -> list[_Aside] | None:
         with self._changed:
-            while not self._closing:
+            while self._busy or not self._closing:
+                if self._busy:  # a worker has the turn
+                    self._work.wait()
+                    continue
                 left = None
                 if self._aside:
                     name, soonest = min(self._aside.items(), key=lambda one: one[1].at)
@@ -239,7 +302,7 @@ class Inbox:
                 if self._urgent or self._waiting:
                     self._busy, self._tried = True, False
                     return self._batch()
-                self._changed.wait(left)
+                self._work.wait(left)
             self._give_up_urgent()
             if not self._last:
                 return None
@@ -254,7 +317,7 @@ class Inbox:
 
     def _give_up_urgent(self) -> None:
         """Wake the threads that wait for an event, with the answer that it is not handled here."""
-        self._let_go(self._urgent)
+        self._let_go(one.event for one in self._urgent)
         _notify(self._urgent, None)
         self._urgent.clear()
 

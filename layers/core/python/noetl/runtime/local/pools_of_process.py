@@ -60,10 +60,17 @@ def make_pools(
     run: Callable[[Command], None],
     here: LocalCommands,
     starved: Callable[[], object],
+    then: Callable[[bool], object],
 ) -> dict[str, Pool]:
-    """Make the pools of a process, by name. ``sizes``: threads of each."""
+    """Make the pools of a process, by name.
+
+    ``sizes``: threads of each. ``starved`` and ``then``: see ``Pool``.
+    """
     places = {CODE: kept_children()}
-    return {name: Pool(name, size, run, places.get(name), here.need, starved) for name, size in sizes.items()}
+    return {
+        name: Pool(name, size, run, places.get(name), here.need, starved, then)
+        for name, size in sizes.items()
+    }
 
 
 def loaded(pools: Mapping[str, Pool]) -> bool:
@@ -71,14 +78,14 @@ def loaded(pools: Mapping[str, Pool]) -> bool:
     return any(pool.loaded for pool in pools.values())
 
 
-def submit(command: Command, pools: Mapping[str, Pool], here: LocalCommands) -> None:
-    """Let a thread of its pool run ``command``.
+def submit(command: Command, pools: Mapping[str, Pool], here: LocalCommands, apart: bool = False) -> None:
+    """Let a thread of its pool run ``command``. ``apart``: another than this one.
 
     Raises RuntimeError when the pool has no thread, and none can be started.
     """
     here.add(command)
     try:
-        pools.get(command.pool, pools["io"]).submit(command)
+        pools.get(command.pool, pools["io"]).submit(command, apart)
     except BaseException:
         here.remove([command])
         raise

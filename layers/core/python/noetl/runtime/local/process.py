@@ -2,14 +2,13 @@
 
 Postgres is embedded, or a given server.
 
-An engine thread commits all waiting events as one batch; worker threads run commands; a keeper thread holds the lease,
-wakes delayed commands, fires timers and adopts what dead processes left. Everything is in the database as well: the
-process may be killed at any moment.
+An engine thread commits all waiting events as one batch, or a worker the one that waits (``Inbox.turn``); worker
+threads run commands; a keeper thread holds the lease, wakes delayed commands, fires timers and adopts what dead
+processes left. Everything is in the database as well: the process may be killed at any moment.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -22,7 +21,7 @@ import msgspec
 from noetl.adapters.embedded.server import EmbeddedServer
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NotFoundError, as_exception
-from noetl.domain.events import Cancel, ContextPatched, Event, Start
+from noetl.domain.events import Cancel, CommandDone, ContextPatched, Event, Start
 from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.workers.lost_owners import Takes
 from noetl.kinds.registry import Registry
@@ -103,15 +102,15 @@ class LocalRuntime:
         self.registry, self.on_fired, self._server = registry, on_fired, server
         self.scheduler: Scheduler | None = None
         self.presence = ProcessLock(settings.home / "owners", self.owner)
-        self._company, self._changed = SharedRunRule(), threading.Condition()
+        self._company = SharedRunRule()
         self._inbox = Inbox(
             self._handle,
             self._after_failure,
-            self._changed,
             self.log,
             lambda: look_again(self.pools),
             lambda: loaded(self.pools),
         )
+        self._changed = self._inbox.changed
         self._here, self._ended = LocalCommands(self._inbox.holds), Ends()
         self.pools: dict[str, Pool] = {}
         self.patience = 1.0
@@ -126,7 +125,7 @@ class LocalRuntime:
             lambda pool: self.pools.get(pool),
             lambda pool: pool in self.offers.pools,
             self._revoked,
-            lambda command: submit(command, self.pools, self._here),
+            lambda command: submit(command, self.pools, self._here, apart=True),
         )
         self._broken: dict[tuple[int, str, int], int] = {}
 
@@ -152,7 +151,9 @@ class LocalRuntime:
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
         free_dead(self.store, self.presence)
-        self.pools = make_pools(self.opened.pool_sizes, self._run, self._here, self._inbox.hurry)
+        self.pools = make_pools(
+            self.opened.pool_sizes, self._run, self._here, self._inbox.hurry, self._inbox.turn
+        )
         self.opened.stack.enter_context(reporting_needs(need_in(self.pools, self._here)))
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
         lease = self.settings.lease_seconds
@@ -343,6 +344,10 @@ class LocalRuntime:
         """
         self._inbox.put((event,))
 
+    def report(self, event: Event) -> None:
+        """Hand the engine what a thread of a pool reports; it is in memory only, as with ``emit``."""
+        self._inbox.put((event,), turn=isinstance(event, CommandDone))  # its last event: the turn comes then
+
     def accept(self, events: Collection[Event]) -> None:
         """Hand the engine events that are durable already (in the outbox, owned by this process)."""
         self._inbox.put(events)
@@ -420,7 +425,7 @@ class LocalRuntime:
         try:
             with self._company.beside(command) as may_run:
                 if may_run and (command.remote or not self._revoked(command.execution_id, command.run)):
-                    attempt(command, self.presence, self.opened.worker, self.emit, self.log)
+                    attempt(command, self.presence, self.opened.worker, self.report, self.log)
             self._broken.pop(key, None)
         except NotIssuedError:
             pass  # if the engine issues it after all, it comes as another command
@@ -504,10 +509,10 @@ class LocalRuntime:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
         self.dispatch(*handled.commands)
         with self._changed:
-            early = handled.events
-            if early and len(early) == len(batch) and all(one in batch for one in early):
-                self._changed.wait(EARLY_SECONDS)
-            self._inbox.put(early)
+            if early := handled.events:
+                if len(early) == len(batch) and all(one in batch for one in early):
+                    self._changed.wait(EARLY_SECONDS)
+                self._inbox.put(early)
             self._changed.notify_all()
         if handled.ended:
             self.on_ended(status for _, status in handled.ended)

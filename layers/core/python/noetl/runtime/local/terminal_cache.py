@@ -20,6 +20,7 @@ from noetl.domain.workers.lost_owners import Takes
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionStore
 from noetl.runtime.local.idle_check import outstanding
+from noetl.services.queries.read_execution import is_over
 
 LOOK_SECONDS = 0.5
 """Pause between looks at the store: another process may have moved an execution on."""
@@ -117,7 +118,7 @@ class Ends(dict[int, str]):
 def forget_redriven(
     execution_id: int, ended: Ends, changed: threading.Condition, store: ExecutionStore
 ) -> None:
-    """Forget an end in the cache if another process has redriven the execution since.
+    """Forget an end in the cache if the execution has been redriven since, or is about to be.
 
     ``changed`` guards ``ended``.
     """
@@ -125,9 +126,10 @@ def forget_redriven(
         return
     try:
         info = store.info(execution_id)
+        live = info is None or not is_over(store, info)
     except InfrastructureError:
         return
-    if info is None or info.status not in TERMINAL:
+    if live:
         with changed:
             ended.pop(execution_id, None)
 

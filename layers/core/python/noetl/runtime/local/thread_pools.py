@@ -12,6 +12,7 @@ from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
 from noetl.ports.gauges import QueueGauge
 from noetl.services.worker.ready_commands import Turns
+from noetl.system_calls.deferred_work import deferring
 
 LOADED = 3
 """Commands for each thread, the running ones among them, with which a pool is loaded."""
@@ -20,7 +21,8 @@ LOADED = 3
 class Pool:
     """A pool of up to ``size`` threads that run commands.
 
-    ``places`` and ``need``: see ``Turns``. ``starved``: is called when the pool is not loaded any more.
+    ``places`` and ``need``: see ``Turns``. ``starved``: is called when the pool is not loaded any more. ``then``: is
+    called by a thread after each command, before the thread takes the next one, with whether a command waits for it.
     """
 
     def __init__(
@@ -31,11 +33,12 @@ class Pool:
         places: int | None = None,
         need: Callable[[int], Need] = lambda execution_id: Need.NONE,
         starved: Callable[[], object] = lambda: None,
+        then: Callable[[bool], object] = lambda waits: None,
     ) -> None:
         self.name = name
         self.size = size
         self.run = run
-        self._starved = starved
+        self._starved, self._then = starved, then
         self.ready = threading.Condition()
         self.closed = False
         self.threads: list[threading.Thread] = []
@@ -44,6 +47,8 @@ class Pool:
         self._clock = time.monotonic
         self._refused = 0
         """Threads that wait although a command is ready, because there is no place for it."""
+        self._returning: set[int] = set()
+        """Threads that take a command in a moment, and for which there is none yet."""
 
     @property
     def idle(self) -> int:
@@ -66,12 +71,18 @@ class Pool:
         """
         return self._turns.running + self._turns.runnable >= LOADED * self.size > 0
 
-    def submit(self, command: Command) -> None:
+    def submit(self, command: Command, apart: bool = False) -> None:
         """Queue a command, and start a thread for it while there are fewer than ``size``.
 
-        Raises RuntimeError when the pool has no thread, and none can be started.
+        A thread of this pool that submits one after its own takes it, unless it is to run ``apart``. Raises RuntimeError
+        when the pool has no thread, and none can be started.
         """
         with self.ready:
+            own = threading.get_ident()
+            if own in self._returning and not apart:
+                self._returning.remove(own)
+                self._turns.add(command, command.execution_id, command.priority, self._clock())
+                return
             if not self.idle and len(self.threads) < self.size:
                 thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
                 try:
@@ -149,13 +160,23 @@ class Pool:
     def _work(self) -> None:
         while (command := self._take()) is not None:
             try:
-                self.run(command)
+                with deferring():
+                    self._run(command)
             except BaseException as error:
                 # The thread serves the next command: a thread that had ended would still count as idle, and commands would wait for it.
                 report_defect(error)
             finally:
                 with self.ready:
+                    self._returning.discard(threading.get_ident())
                     self._turns.done(command.execution_id)
+
+    def _run(self, command: Command) -> None:
+        try:
+            self.run(command)
+        except BaseException as error:
+            report_defect(error)
+        self._returning.add(threading.get_ident())
+        self._then(self._turns.runnable > len(self.threads) - self._turns.running)
 
     def _take(self) -> Command | None:
         with self.ready:

@@ -57,6 +57,10 @@ class Processes:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @classmethod
+    def of_home(cls, home: Path) -> Processes:
+        return cls(home / "processes")
+
     @contextmanager
     def hold(self, kind: str, name: str, log: str = "") -> Iterator[Callable[[Mapping[str, Any]], None]]:
         """Register this process as running, until the block ends.
@@ -84,6 +88,13 @@ class Processes:
         except OSError:
             return []
         return [found for path in paths if (found := _living(path))]
+
+    def server_address(self) -> str:
+        """Return where a server listens, as this machine reaches it; empty when none runs."""
+        found = next(
+            (str(one.about["address"]) for one in self.running("server") if one.about.get("address")), ""
+        )
+        return found.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
 
     def find(self, kind: str, name: str) -> Process | None:
         return next((one for one in self.running(kind) if one.name == name), None)

@@ -36,6 +36,14 @@ STATUSES = ("scheduled", "queued", "running", "waiting", "paused", "completed", 
 MAX_DEPTH = 100
 
 
+def is_over(store: ExecutionStore, info: ExecutionInfo) -> bool:
+    """Return whether an execution has ended, and no accepted event of it waits.
+
+    Such as a redrive, after which it has not ended.
+    """
+    return info.status in TERMINAL and not store.open_work(info.execution_id).get("outbox")
+
+
 class LoopView(msgspec.Struct, frozen=True):
     total: int
     done: int

@@ -53,6 +53,7 @@ from noetl.services.worker.task_errors import (
     unstorable,
 )
 from noetl.services.worker.worker_deps import WorkerDeps
+from noetl.system_calls.deferred_work import do_deferred
 from noetl.templating import unwrap
 
 MARGIN_SECONDS = 5.0
@@ -270,6 +271,7 @@ class TaskRunner:
                     deps.registry.prepare(op.kind, params, context)
                 self.gate.enter()
                 began = deps.clock()
+            do_deferred()  # of the task before; this one may take long
             answer = deps.registry.run(op.kind, params, context)
             if isinstance(answer, PollRequest):
                 return self.external.continues(op, answer, whole, context)

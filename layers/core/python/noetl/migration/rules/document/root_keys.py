@@ -1,20 +1,22 @@
 """Keys of the root that moved: ``name``, ``path``, ``description``, ``labels``, ….
 
-The others are ``tags`` and ``steps``.
+The others are ``tags`` and ``steps``, and what was below ``spec``.
 """
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import Map
-from noetl.migration.page import Page
+from noetl.formatting.nodes import Map, map_of, plain
+from noetl.migration.page import Page, replace
 from noetl.migration.rule import Rule
 
+_PARTS = ("workload", "workbook", "keychain", "executor", "workflow", "steps")
 _METADATA = ("name", "path", "description", "labels", "tags", "version")
 
 
 def apply(page: Page) -> None:
     """Move metadata below ``metadata``, and call the list of steps ``workflow``."""
     root = page.root
+    _lift(root)
     if root.has("steps") and not root.has("workflow"):
         root.rename("steps", "workflow")
     moved = [entry for entry in root.entries if entry.key in _METADATA]
@@ -36,6 +38,16 @@ def apply(page: Page) -> None:
         root.entries.remove(entry)
         block.entries.append(entry)
         block.flow = False
+
+
+def _lift(root: Map) -> None:
+    """Put the parts of a playbook that are below ``spec`` in its place."""
+    spec = root.entry("spec")
+    parts = map_of(spec.value if spec is not None else None)
+    if spec is None or not (parts.has("workflow") or parts.has("steps")):
+        return
+    if all(key in _PARTS and not root.has(key) for key in plain(parts)):
+        replace(root, spec, parts.entries)
 
 
 RULE = Rule(

@@ -8,15 +8,14 @@ from noetl.formatting.nodes import Map, Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.page import Page
 from noetl.migration.rule import Rule
-from noetl.migration.rules.reading.rows_list import alone, code_with_sources, given_to, gives_rows, last_tasks
+from noetl.migration.rules.reading.rows_list import alone, code_with_names, given_to, gives_rows, last_tasks
 
 
 def apply(page: Page) -> None:
     """Leave ``data`` out where an entry of the result is read in it."""
     workload = {str(entry.key) for entry in map_of(page.root.get("workload")).entries}
-    ends = last_tasks(page)
-    for step, task, sources in code_with_sources(page, ends):
-        _leave_out(step, task, {name for name, source in sources.items() if gives_rows(source)} - workload)
+    for step, task, names in code_with_names(page, last_tasks(page), gives_rows):
+        _leave_out(step, task, names - workload)
 
 
 def _leave_out(step: Map, task: Map, rows: set[str]) -> None:

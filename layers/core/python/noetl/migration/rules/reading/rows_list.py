@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from noetl.dsl.rows_as_list import NO_ROWS, RESULTS, SQL_KINDS, takes_for_list, whole_result
 from noetl.dsl.shapes_in_code import rows_of_sql
@@ -41,6 +41,19 @@ def code_with_sources(page: Page, ends: dict[str, Map]) -> Iterator[tuple[Map, M
             if kind_of(task) == "python":
                 yield step, task, sources
             sources[label] = task
+
+
+def code_with_names(
+    page: Page, ends: dict[str, Map], is_wanted: Callable[[Map], bool]
+) -> Iterator[tuple[Map, Map, set[str]]]:
+    """Yield each task of Python with its step, and the wanted results that it can name."""
+    known = {name for name, task in ends.items() if is_wanted(task)}
+    for step in page.steps():
+        own: dict[str, bool] = {}
+        for label, task in tasks_of(step.get("tool")):
+            if kind_of(task) == "python":
+                yield step, task, (known - own.keys()) | {name for name, wanted in own.items() if wanted}
+            own[label] = is_wanted(task)
 
 
 def variables(page: Page) -> dict[str, Map]:

@@ -7,6 +7,7 @@ import keyword
 import re
 import tokenize
 
+from noetl.dsl.shapes_in_code import bound_names
 from noetl.formatting.nodes import Entry, Map, Text, plain, text_of
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
@@ -43,23 +44,26 @@ def _with_names(text: str, values: Map) -> str | None:
     if quoted is None:
         return None
 
+    bound = bound_names(text)
+
     def name(found: re.Match[str]) -> str:
         if any(start <= found.start() < end for start, end in quoted):
             return found[0]
-        return _name(found[1], values)
+        return _name(found[1], values, bound)
 
     return _TEMPLATE.sub(name, text)
 
 
-def _name(expression: str, values: Map) -> str:
+def _name(expression: str, values: Map, bound: set[str]) -> str:
+    """Return the name of a value in the input, which is none that the code binds."""
     template = f"{{{{ {expression} }}}}"
     for entry in values.entries:
-        if plain(entry.value) == template:
+        if plain(entry.value) == template and entry.key not in bound:
             return str(entry.key)
     base = expression.replace(".", "_")
     found = base = f"{base}_" if keyword.iskeyword(base) else base
     count = 1
-    while values.has(found):
+    while values.has(found) or found in bound:
         count += 1
         found = f"{base}_{count}"
     values.entries.append(Entry(found, Text(template, style='"'), found))

@@ -50,7 +50,8 @@ _STOPS = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*e|\berrexit\b)", re.MULTILINE)
 """A script that itself ends with its first failing line."""
 _STRICT = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*u|\bnounset\b)", re.MULTILINE)
 """A script that itself wants no unset variables."""
-_HERE = re.compile(r"(?<!<)<<-?[ \t]*(['\"]?)([A-Za-z_]\w*)\1")
+_HERE = re.compile(r"(?<!<)<<-?[ \t]*([A-Za-z_\\'\"][\w\\'\"]{0,99})")
+_WITHOUT_QUOTES = str.maketrans("", "", "\\'\"")
 _SUMS = re.compile(r"\$\(\((?:[^()\n]|\([^()\n]*\))*\)\)")
 """What a shell computes: quotes are no part of it in ``sh``."""
 _ACTIVE = re.compile(r"""[$`"'\\{]""")
@@ -59,6 +60,12 @@ _BEFORE_WORD = " \t\n;&|()"
 """After one of these, ``#`` begins a comment."""
 
 
+_ASSIGNED = re.compile(r"(?<![\w$?&-])([A-Za-z_]\w{0,99})(?:\+=|=(?:(['\"]?)(?=\{\{))?)")
+"""A variable that is set; the second group is there where the value begins with a template."""
+_SETS = re.compile(
+    r"\b(?:for|select)[ \t]{1,9}(\w{1,99})|\b(?:read|readarray|mapfile|unset|getopts|printf[ \t]{1,9}-v)\b([^\n;|&]{0,300})"
+    r"|\$\{(\w{1,99}):?=|\b(\w{1,99})(?:\+\+|--)"
+)
 _RELATIVE = re.compile(r"""(?:^|[\s"'`=(;&|<>])(\.\.?/[^\s"'`;&|()<>]+)""")
 
 
@@ -89,7 +96,7 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
     if env is not None and not isinstance(env.value, Map):
         return
     variables = env.value if env is not None and isinstance(env.value, Map) else Map([])
-    named = _Variables(variables)
+    named = _Variables(variables, "\n".join(lines))
     texts = {str(one.key) for one in map_of(page.root.get("workload")).entries if _is_plain(plain(one.value))}
     made = [_without_templates(line, named, texts) for line in lines]
     if named.literal:
@@ -258,16 +265,20 @@ def _documents(line: str) -> dict[int, tuple[int, bool]]:
     for row in line.splitlines(keepends=True):
         ends.setdefault(row.strip(), []).append(at)
         at += len(row)
-    past = 0
+    past = row_end = after = 0
     for head in _HERE.finditer(line):
-        start = line.find("\n", head.end()) + 1
-        rows = ends.get(head[2], [])
+        start = after if head.start() < row_end else line.find("\n", head.end()) + 1
+        word = head[1][:-1] if head[1][-1] in "'\"" and head[1].count(head[1][-1]) % 2 else head[1]
+        name = word.translate(_WITHOUT_QUOTES)
+        rows = ends.get(name, [])
         place = bisect_left(rows, start)
-        if head.start() < past or not start or place == len(rows):
+        if row_end <= head.start() < past or not start or place == len(rows):
             continue
         if rows[place] > start:
-            found[start] = rows[place], bool(head[1])
-        past = rows[place]
+            found[start] = rows[place], name != word
+        if head.start() >= row_end:
+            row_end = start
+        past, after = rows[place], line.find("\n", rows[place]) + 1 or len(line)
     return found
 
 
@@ -310,8 +321,13 @@ class _Variables:
     """Find the variable of each template of a script; equal expressions share one."""
 
     entries: Map
+    script: str
     by_template: dict[object, str] = field(init=False)
     taken: set[str] = field(init=False)
+    own: set[str] = field(init=False)
+    """Variables that the script itself sets, to anything but one template."""
+    copies: dict[str, str] = field(init=False)
+    """Variables that the script only sets to one template, with its expression."""
     counts: Counter[str] = field(default_factory=Counter)
     quoted: bool = True
     """Every template so far is in quotes, and has a plain text of the workload."""
@@ -320,8 +336,11 @@ class _Variables:
 
     def __post_init__(self) -> None:
         known = self.entries.entries
+        self.own, self.copies = _set_in(self.script)
         self.by_template = {
-            value: str(entry.key) for entry in reversed(known) if isinstance(value := plain(entry.value), str)
+            value: str(entry.key)
+            for entry in reversed(known)
+            if isinstance(value := plain(entry.value), str) and entry.key not in self.own
         }
         self.taken = {str(entry.key) for entry in known}
 
@@ -343,8 +362,35 @@ class _Variables:
             self.counts[base] += 1
             count = self.counts[base]
             name = base if count == 1 else f"{base}_{count}"
-            if name not in self.taken:
+            if name not in self.taken | self.own and self.copies.get(name, expression) == expression:
                 return name
+
+
+def _set_in(script: str) -> tuple[set[str], dict[str, str]]:
+    """Return the variables that a script sets to values of its own, or to one template.
+
+    Those of the second kind come with the expression.
+    """
+    own = {
+        name
+        for found in _SETS.finditer(script)
+        for name in _WORD.findall(found[1] or found[2] or found[3] or found[4])
+    }
+    copies: dict[str, str] = {}
+    for found in _ASSIGNED.finditer(script):
+        name, value = found[1], found[2]
+        template = _template(script, found.end()) if value is not None else None
+        after = script[template[1] : template[1] + 2] if template is not None else ""
+        closed = template is not None and (after[:1] == value if value else True)
+        rest = after[1:2] if value else after[:1]
+        if (
+            template is None
+            or not closed
+            or rest not in ("", " ", "\t", "\n", ";", "&", "|", ")")
+            or copies.setdefault(name, template[0]) != template[0]
+        ):
+            own.add(name)
+    return own, copies
 
 
 RULE = Rule("shell-commands", "A shell tool has one script; values reach it by `env`.", apply)

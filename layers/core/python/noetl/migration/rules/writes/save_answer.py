@@ -19,6 +19,8 @@ _WRAPPED = re.compile(r"(?<![\w.'\"])(?:result|this)\.data\.data\b")
 _ANSWER = re.compile(r"(?<![\w.'\"])result\.data\b")
 _STATUS = re.compile(r"(?<![\w.'\"])result\.status(?=\s{0,9}(?:[=!<>]=|[<>]|in\b|not in\b)\s{0,9}[\d\[(])")
 """The status of an answer, where it is compared with numbers."""
+_CODE = re.compile(r"\{\{\s{0,9}result\.status\s{0,9}\}\}")
+"""The same as a whole value, where a guard of its step compares it."""
 _WORD = re.compile(r"(?<![\w.'\"])result\.status\s{0,9}[=!]=\s{0,9}['\"](?:success|error)['\"]")
 """A status that is the envelope's or the body's own."""
 _STATEMENTS = (*QUERIES, "statement")
@@ -58,7 +60,9 @@ def apply(page: Page) -> None:
             sure = any(_AROUND.search(text_of(entry.value) or "") for entry in entries)
             for entry in entries if http else ():
                 _read_answer(page, entry, sure=sure)
-        for entry in _after_call(owner) if http else ():
+        later = _after_call(owner) if http else []
+        number = any(_STATUS.search(text_of(entry.value) or "") for entry in later)
+        for entry in later:
             if _WORD.search(text_of(entry.value) or ""):
                 page.refuse(
                     entry,
@@ -66,6 +70,8 @@ def apply(page: Page) -> None:
                     "write response.status_code == 200, or response.data.status for the body's own",
                 )
             _read_answer(page, entry, sure=False, around=False)
+            if number and isinstance(entry.value, Text) and _CODE.fullmatch(text_of(entry.value) or ""):
+                rewrite(entry.value, "{{ response.status_code }}")
 
 
 def _after_call(owner: Map) -> list[Entry]:
