@@ -70,7 +70,7 @@ def _chain(page: Page, branch: Entry | None, steps: dict[str | None, Map], led: 
 
 
 def _gives(block: Map) -> Iterator[str]:
-    """Yield the names that a target or a step gives to later steps."""
+    """Yield the names whose values a target or a step sets for other steps."""
     for key in ("data", "args", "input", "with", "params", "payload", "vars", "set"):
         yield from (str(one.key) for one in map_of(block.get(key)).entries)
 
