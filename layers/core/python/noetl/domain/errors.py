@@ -69,9 +69,7 @@ class TemplateError(PlaybookError):
 class TaskError(NoetlError):
     """A tool failed.
 
-    ``kind`` is one of the vocabulary of docs/dsl.md: connection, timeout, rate_limit, auth,
-    not_found, client_error, server_error, schema, parse, transform, db_connection, db_constraint,
-    db_deadlock, db_timeout, storage_quota, storage_access, cancelled, worker_lost, unknown.
+    ``kind`` is one of ``ERROR_KINDS`` (``domain/outcomes/step_ends.py``).
     """
 
     default_code = "task_failed"

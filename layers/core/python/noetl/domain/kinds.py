@@ -54,6 +54,8 @@ class KindSpec:
     """Published second names of the kind (``result`` of ``artifact``); programs and workers know the first alone."""
     result_fields: tuple[str, ...] = ()
     """Names that its result may have, for completion in editors; one inside of another has a dot in it (``command_0.rows``)."""
+    codes: tuple[str, ...] | None = None
+    """The codes of its errors beside those of every kind (``STEP_CODES``), where it lists all of them; `on` of an arc takes no other."""
     lowered: bool = False
     """The compiler rewrites it (workbook, iterator): it never reaches a worker."""
     needs_network: bool = False

@@ -147,6 +147,10 @@ def _step(step: Mapping, diagnostics: Diagnostics) -> None:
     loop = mapping_of(step.get("loop"))
     _loop(loop, diagnostics)
     _next(step.get("next"), diagnostics)
+    for entry in items_of(step.get("case")):
+        then = mapping_of(entry).get("then")
+        for action in items_of(then) if isinstance(then, Sequence) else [then]:
+            _targets(mapping_of(action).get("next"), diagnostics)
     for task in _task_bodies(step.get("tool")):
         _task(task, diagnostics)
 
@@ -213,10 +217,23 @@ def _next(tree: Tree | None, diagnostics: Diagnostics) -> None:
                     key.pos,
                     hint="write `next: { arcs: [ { step: …, when: … } ] }`, or decide in `case`",
                 )
+    _targets(tree, diagnostics)
     for arc in items_of(mapping_of(tree).get("arcs")):
         if isinstance(arc, Mapping):
-            _later(arc, "spec", "remove it; arcs have `step`, `when`, `args` and `set`", diagnostics)
+            _later(arc, "spec", "remove it; arcs have `step`, `on`, `when`, `args` and `set`", diagnostics)
             _arc_iter(arc, diagnostics)
+
+
+def _targets(tree: Tree | None, diagnostics: Diagnostics) -> None:
+    """Refuse `on` of a target in the event form."""
+    for target in items_of(tree) if isinstance(tree, Sequence) else [tree]:
+        if isinstance(target, Mapping) and target.has("step") and target.has("on"):
+            diagnostics.error(
+                "misplaced-key",
+                "`on` belongs to an arc of the canonical form; the event form says it in `case`",
+                target.key_pos("on"),
+                hint="write `next: { arcs: [ { step: …, on: … } ] }`, or `when` of a `case` over event.name and error",
+            )
 
 
 def _arc_iter(arc: Mapping, diagnostics: Diagnostics) -> None:

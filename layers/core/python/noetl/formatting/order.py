@@ -63,7 +63,7 @@ _THEN: Order = (
     ("set", "set_ctx", "set_iter", "result", "sink"),
 )
 _NEXT: Order = (("spec", "arcs"), ())
-_ARC: Order = (("step", "when", "args", "input", "set", "set_ctx"), ())
+_ARC: Order = (("step", "on", "when", "args", "input", "set", "set_ctx"), ())
 _SINK: Order = (("tool", "table", "args"), ("when",))
 _RETRY: Order = (
     (

@@ -8,7 +8,10 @@ from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
-    name="noop", summary="Does nothing and returns its input; for routing, rules and set.", pool="control"
+    name="noop",
+    summary="Does nothing and returns its input; for routing, rules and set.",
+    pool="control",
+    codes=(),
 )
 
 EXAMPLE: dict[str, Any] = {}

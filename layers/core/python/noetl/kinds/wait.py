@@ -27,6 +27,7 @@ SPEC = KindSpec(
     default_timeout=float(MAX_SECONDS),
     raw_fields=("schema",),
     aliases={"for": "seconds"},
+    codes=("callback_timeout",),
 )
 
 EXAMPLE: dict[str, Any] = {

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from noetl.domain.outcomes.step_ends import shown
 from noetl.domain.text.excerpt import excerpt
 from noetl.dsl.program import (
     EVERY_STEP,
@@ -187,7 +188,7 @@ def _text(node: Node) -> str:
 
 
 def _guard(node: Node | None) -> str:
-    return shortened(node.source) if isinstance(node, (Expr, Text)) else ""
+    return shortened(shown(node.source)) if isinstance(node, (Expr, Text)) else ""
 
 
 def shortened(text: str) -> str:

@@ -84,6 +84,7 @@ WORDS: dict[str, str] = {
     "next": "Where to go when the step is done.",
     "no_next_is_error": "Fails the execution when a step has arcs and none of them matched.",
     "of": "What a number counts: different arcs, or tokens over any arc.",
+    "on": "The ends of the step at which the arc is open: done, failed, loop.done, the code or kind of an error, or a list of them.",
     "on_error": "What an unanswered failure does: fail, continue, or the step to go to.",
     "on_excess": "What happens to an execution that finds no place: queue, refuse, or cancel_oldest, which ends the oldest that runs.",
     "on_failure": "Tasks or notifications that run when the execution has failed, and leave the outcome as it is.",

@@ -19,6 +19,7 @@ from noetl.dsl.lowering.context import (
     Lowering,
     merge_trees,
 )
+from noetl.dsl.lowering.ends import Ending
 from noetl.dsl.lowering.failures import lower_compensation, lower_on_error
 from noetl.dsl.lowering.joins import lower_meeting
 from noetl.dsl.lowering.limits import lower_limits
@@ -96,7 +97,8 @@ def lower_step(lowering: Lowering, block: Mapping, index: int, defaults: Default
         written = _vars_once(lowering, block, frame.at(BOUNDARY_VALUE))
         loop = msgspec.structs.replace(loop, vars=written)
     _check_failure_mode(lowering, spec, plan.loop, body)
-    routes = lower_next(lowering, block.get("next"), frame)
+    calls = tuple(dict.fromkeys(task.kind for task in tasks_in((body, cases.engine))))
+    routes = lower_next(lowering, block.get("next"), frame, Ending(loop is not None, calls))
     on_error = lower_on_error(lowering, spec.get("on_error") or made_text("fail", block.pos), frame)
     loops = plan.loop is not None
     return Step(

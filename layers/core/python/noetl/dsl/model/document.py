@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Discriminator, Field, PlainValidator, Tag, WithJsonSchema, model_validator
 
 from noetl.domain.limits import MOST
+from noetl.domain.outcomes.step_ends import ERROR_KINDS
 from noetl.domain.sizes.table import MODULES, REQUIREMENTS, STEPS
 from noetl.dsl.model.caches import Cache
 from noetl.dsl.model.endings import Last
@@ -234,8 +236,50 @@ class NextSpec(Strict):
     on_no_match: Literal["complete", "quiet"] | None = None
 
 
+def _ends(value: Any) -> Any:
+    words = value if isinstance(value, list) else [value]
+    if not words or len(words) > _MOST_ENDS:
+        raise problem(
+            "wrong-type", f"`on` has {len(words)} words", f"write a word, or a list of 1 to {_MOST_ENDS}"
+        )
+    for word in words:
+        if isinstance(word, int) and not isinstance(word, bool):
+            spelled = f"http_{word}" if 400 <= word < 600 else f'"{word}"'
+            raise problem("wrong-type", f"`on` cannot be {word!r}", f"write {spelled}")
+        if not isinstance(word, str) or not _END.match(word):
+            raise problem("wrong-type", f"`on` cannot be {str(word)[:60]!r}", _END_HINT)
+    return value
+
+
+_MOST_ENDS = 20
+_END = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}\Z")
+_END_HINT = "write done, failed, loop.done, or the code or kind of an error, such as callback_timeout"
+_OFTEN = ("callback_timeout", "admission_timeout", "step_timeout", "retry_exhausted")
+"""Codes that editors offer beside the kinds of errors."""
+_END_SCHEMA: dict[str, Any] = {
+    "anyOf": [
+        {"enum": ["done", "failed", "loop.done", *_OFTEN, *sorted(ERROR_KINDS)]},
+        {"type": "string", "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"},
+    ]
+}
+Ends = Annotated[
+    Any,
+    PlainValidator(_ends),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                *_END_SCHEMA["anyOf"],
+                {"type": "array", "items": _END_SCHEMA, "minItems": 1, "maxItems": _MOST_ENDS},
+            ]
+        }
+    ),
+]
+"""How a step may end."""
+
+
 class ArcBlock(Strict):
     step: StepRef
+    on: Ends = None
     when: Guard = None
     args: Any = None
     input: Any = None

@@ -252,7 +252,10 @@ class _Reader:
     def _writable(self, index: int) -> str:
         name = self._name(index, is_table=False)
         following = self._tokens[index + 1] if index + 1 < len(self._tokens) else None
-        if name is None or (following is not None and following.kind == "mark" and following.text != "("):
+        # Two texts on two lines are one.
+        if name is None or (
+            following is not None and following.kind != "word" and following.text not in "(;"
+        ):
             raise _refused_target("the file that COPY writes must be one text")
         if self._folders.writable is None:
             raise _refused_target("this deployment has no work folder that tasks may write to")

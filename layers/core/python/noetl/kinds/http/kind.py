@@ -19,6 +19,43 @@ SPEC = KindSpec(
     aliases={"endpoint": "url", "payload": "body", "json": "body", "data": "body"},
     ref_fields=("body_from", "multipart"),
     result_fields=("status_code", "headers", "url", "elapsed", "data", "body"),
+    codes=(
+        *(
+            "connect_failed",
+            "connection_lost",
+            "connect_timeout",
+            "read_timeout",
+            "tls_failed",
+            "bad_response",
+        ),
+        *(
+            "dns_failed",
+            "dns_timeout",
+            "headers_too_large",
+            "invalid_json",
+            "content_encoding",
+            "url_invalid",
+        ),
+        *("response_too_large", "header_invalid", "value_invalid", "too_many_redirects", "address_refused"),
+        *(
+            "pagination",
+            "page_elsewhere",
+            "too_many_pages",
+            "auth_invalid",
+            "auth_missing",
+            "credential_shape",
+        ),
+        *(
+            "file_not_found",
+            "file_unreadable",
+            "file_changed",
+            "path_outside",
+            "path_invalid",
+            "name_invalid",
+        ),
+        *("no_folder", "format_unknown", "checksum", "request_invalid"),
+        *(f"http_{status}" for status in range(400, 600)),
+    ),
     needs_network=True,
 )
 

@@ -1,4 +1,4 @@
-"""A guard that is, or joins, a name of the workload whose value is no truth value."""
+"""A guard that is, or ends with, a name of the workload whose value is no truth value."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from noetl.migration.rules.reading.rows_list import tasks_of
 
 _NAME = re.compile(
     r"(?P<before>\{\{-?\s{0,9}|\b(?:and|or)\s{1,9})(?P<read>(?:workload\.)?(?P<name>[A-Za-z_]\w{0,99}))"
-    r"(?=\s{0,9}-?\}\}|\s{1,9}(?:and|or)\b)"
+    r"(?=\s{0,9}-?\}\})"
 )
+"""The name that a guard ends with. Any other part of it is asked whether it is empty, as it was: ``no`` is not."""
 _NOTHING = "['', 'false', '0', 'no', 'none']"
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "1", "0"})
 
