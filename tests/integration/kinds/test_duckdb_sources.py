@@ -66,12 +66,16 @@ def given(make_context, tmp_path: Path):
 def test_a_database_in_a_folder_that_tasks_write_to_is_not_opened(given, make_context) -> None:
     """A task can make a file of which DuckDB crashes, and with it the worker."""
     folder, _, _ = given
-    context = make_context(data_dirs=(str(folder),), task_folders=(str(folder),))
-    for name in ("./state.duckdb", str(folder / "state.duckdb")):
+    data = {"data_dirs": (str(folder.parent),)}
+    for context in (
+        make_context(**data, task_folders=(str(folder),)),
+        make_context(**data, work_dir=str(folder)),  # COPY writes there
+    ):
         with pytest.raises(TaskError, match="tasks may write to") as refused:
-            default_registry().run("duckdb", {"database": name, "query": "SELECT 1"}, context)
+            params = {"database": str(folder / "state.duckdb"), "query": "SELECT 1"}
+            default_registry().run("duckdb", params, context)
         assert (refused.value.kind, refused.value.code) == ("storage_access", "path_outside")
-        assert "NOETL_DATA_DIRS" in (refused.value.hint or "")
+        assert "beside the playbook" in (refused.value.hint or "")
 
 
 def test_a_database_in_a_folder_of_the_operator_is_read_as_a_copy(given) -> None:

@@ -306,6 +306,16 @@ REFUSED = {
         "  - { step: one, tool: { kind: noop }, next: [{ step: two }] }\n  - { step: two, tool: { kind: noop } }\n",
         ("then-sequence", 8, 9, "one after the other"),
     ),
+    "a sequence whose second step is given what the first is given, too": (
+        "  - step: start\n    next:\n"
+        "      - { when: '{{ workload.a }} == b', then: [{ step: one, data: { v: 1 } }, { step: two, data: { w: '{{ v }}' } }] }\n"
+        "  - { step: one, tool: { kind: noop } }\n  - { step: two, tool: { kind: noop } }\n",
+        ("then-sequence", 7, 42, "one after the other"),
+    ),
+    "a template that counts in braces": (
+        "  - step: start\n    tool: { kind: shell, command: 'for i in {1..{{ n }}}; do echo $i; done' }\n",
+        ("shell-commands", 6, 26, "counts in braces"),
+    ),
     "a database in a folder that is changed": (
         "  - step: start\n    tool: { kind: duckdb, database: /srv/state.duckdb, query: CREATE TABLE t (n int) }\n",
         ("duckdb-memory", 6, 27, "only read"),

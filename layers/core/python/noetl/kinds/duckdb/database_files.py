@@ -19,6 +19,7 @@ _IS_PATH = re.compile(r"[^/\0]{0,255}/")
 _CHUNK = 1 << 20
 _MAGIC_AT, _MAGIC = 8, b"DUCK"
 """Where a database file of DuckDB says what it is."""
+_KEEP = "keep it beside the playbook, or in a folder of NOETL_DATA_DIRS of a worker"
 _LOG = ".wal"
 """Ending of what DuckDB has written and not yet put into the file."""
 
@@ -85,17 +86,17 @@ def _copied(name: str, context: TaskContext, folder: Path, until: float) -> Path
         path = locate(name, context.settings)
     except TaskError as error:
         if error.code == "path_outside":
-            error.hint = (
-                "name its folder in NOETL_DATA_DIRS; a name without folders is kept in the work folder"
-            )
+            error.hint = f"{_KEEP}; a name without folders is kept in the work folder"
         raise
-    if in_given(str(path), context.settings.task_folders):
+    work = context.settings.work_dir
+    changing = [*context.settings.task_folders, *([work] if work else [])]
+    if in_given(str(path), changing):
         # A file made by hostile hands can crash DuckDB, and with it the worker.
         raise TaskError(
             f"{name!r} is in a folder that tasks may write to, where duckdb opens no database",
             kind="storage_access",
             code="path_outside",
-            hint="keep it in another folder, and name that in NOETL_DATA_DIRS",
+            hint=_KEEP,
         )
     folder.mkdir()
     place = folder / path.name

@@ -49,7 +49,9 @@ def _chain(page: Page, branch: Entry | None, steps: dict[str | None, Map], led: 
         return
     before = [steps.get(name, Map([])) for name in names[:-1]]
     own = any(one.has("case") or not _leads_to_an_end(one.get("next"), steps) for one in before)
-    given = any(_OF_CALL & names_read(target.value) for target in targets.entries[1:])
+    givers = [*(map_of(target.value) for target in targets.entries), *before]
+    other = _OF_CALL | {name for one in givers for name in _gives(one)}
+    given = any(other & names_read(target.value) for target in targets.entries[1:])
     if own or given or any(led[name or ""] > 1 for name in names):
         page.refuse(
             branch,
@@ -65,6 +67,12 @@ def _chain(page: Page, branch: Entry | None, steps: dict[str | None, Map], led: 
             target.lead = [*(one for entry in inside(gone) for one in comments(entry)), *target.lead]
         step.put("next", List([target]))
     del targets.entries[1:]
+
+
+def _gives(block: Map) -> Iterator[str]:
+    """Yield the names whose values a target or a step sets for other steps."""
+    for key in ("data", "args", "input", "with", "params", "payload", "vars", "set"):
+        yield from (str(one.key) for one in map_of(block.get(key)).entries)
 
 
 def _leads_to_an_end(following: Value | None, steps: dict[str | None, Map]) -> bool:

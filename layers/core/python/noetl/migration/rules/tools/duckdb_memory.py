@@ -42,7 +42,7 @@ def _say(page: Page, tool: Map, entry: Entry, path: str) -> None:
     else:
         page.note(
             entry,
-            f"the database {path!r} is read where NOETL_DATA_DIRS names its folder",
+            f"the database {path!r} is read beside the playbook, or in a folder of NOETL_DATA_DIRS of a worker",
             safe=True,
         )
 

@@ -23,6 +23,11 @@ _TAKEN = _SET | {
     *("GLOBIGNORE", "POSIXLY_CORRECT"),
 }
 """Variables that a shell sets, or that change what it does: a value with such a name would be another one."""
+_OF_PROGRAMS = re.compile(
+    r"TZ|TERM|USER|LOGNAME|EDITOR|PAGER|LANGUAGE|DISPLAY|KUBECONFIG|(?:HTTPS?|ALL|NO)_PROXY"
+    r"|(?:LC|AWS|GIT|DOCKER|NODE|NPM|SSL|CLOUDSDK|GOOGLE|HELM|NOETL)_\w+|PG[A-Z]+|PYTHON[A-Z]+"
+)
+"""Variables that programs read which a script runs."""
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _BASH = re.compile(
     r"^[ \t]*set [^\n#]*\bpipefail\b|\[\[ |<<<|&>>?|\|&|[<>]\([^)\n]|\$\{\w+(?:\[|/|\^|,|:\d|: -?\d)|\$\{!\w"
@@ -60,12 +65,17 @@ _BEFORE_WORD = " \t\n;&|()"
 """After one of these, ``#`` begins a comment."""
 
 
-_ASSIGNED = re.compile(r"(?<![\w$?&-])([A-Za-z_]\w{0,99})(?:\+=|=(?:(['\"]?)(?=\{\{))?)")
+_ASSIGNED = re.compile(
+    r"(?:(?<=&&)|(?<![\w$?&-]))([A-Za-z_]\w{0,99})(?:\[[^\]\n]{0,99}\])?(?:\+=|=(?:(['\"]?)(?=\{\{))?)"
+)
 """A variable that is set; the second group is there where the value begins with a template."""
 _SETS = re.compile(
     r"\b(?:for|select)[ \t]{1,9}(\w{1,99})|\b(?:read|readarray|mapfile|unset|getopts|printf[ \t]{1,9}-v)\b([^\n;|&]{0,300})"
-    r"|\$\{(\w{1,99}):?=|\b(\w{1,99})(?:\+\+|--)"
+    r"|\$\{(\w{1,99}):?=|\b(\w{1,99})(?:\+\+|--)|\(\(([^)\n]{0,300})"
 )
+_READ = re.compile(r"\$\{?[#!]?([A-Za-z_]\w{0,99})")
+_COUNTS = re.compile(r"\{[\w-]{0,20}\.\.\{\{|(?<!\{)\{\{\{[^{}\n]{0,200}\}\}\.\.")
+"""A template at an end of what braces count."""
 _RELATIVE = re.compile(r"""(?:^|[\s"'`=(;&|<>])(\.\.?/[^\s"'`;&|()<>]+)""")
 
 
@@ -90,6 +100,13 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
             entry,
             "a shell command is put together by a template",
             "write the branches as steps, or as shell code",
+        )
+        return
+    if any(_COUNTS.search(line) for line in lines):
+        page.refuse(
+            entry,
+            "a template counts in braces ({1..N}), where a shell takes no variable",
+            "count with seq: for i in $(seq 1 {{ n }})",
         )
         return
     env = tool.entry("env")
@@ -336,7 +353,8 @@ class _Variables:
 
     def __post_init__(self) -> None:
         known = self.entries.entries
-        self.own, self.copies = _set_in(self.script)
+        self.own, self.copies, early = _set_in(self.script)
+        self.own |= early - {str(entry.key) for entry in known}
         self.by_template = {
             value: str(entry.key)
             for entry in reversed(known)
@@ -357,7 +375,7 @@ class _Variables:
     def _free(self, expression: str) -> str:
         words = _WORD.findall(expression.split("|")[0]) or ["value"]
         base = words[-1].upper()
-        base = f"VALUE_{base}" if base in _TAKEN else base
+        base = f"VALUE_{base}" if base in _TAKEN or _OF_PROGRAMS.fullmatch(base) else base
         while True:
             self.counts[base] += 1
             count = self.counts[base]
@@ -366,17 +384,18 @@ class _Variables:
                 return name
 
 
-def _set_in(script: str) -> tuple[set[str], dict[str, str]]:
-    """Return the variables that a script sets to values of its own, or to one template.
+def _set_in(script: str) -> tuple[set[str], dict[str, str], set[str]]:
+    """Return the variables that a script sets itself, sets to one template, or reads first.
 
-    Those of the second kind come with the expression.
+    Those of the second kind come with the expression. Those of the third are of its caller, or empty.
     """
     own = {
         name
         for found in _SETS.finditer(script)
-        for name in _WORD.findall(found[1] or found[2] or found[3] or found[4])
+        for name in _WORD.findall(next(filter(None, found.groups()), ""))
     }
     copies: dict[str, str] = {}
+    begins: dict[str, int] = {}
     for found in _ASSIGNED.finditer(script):
         name, value = found[1], found[2]
         template = _template(script, found.end()) if value is not None else None
@@ -390,7 +409,11 @@ def _set_in(script: str) -> tuple[set[str], dict[str, str]]:
             or copies.setdefault(name, template[0]) != template[0]
         ):
             own.add(name)
-    return own, copies
+        begins.setdefault(name, found.start())
+    early = {
+        found[1] for found in _READ.finditer(script) if found.start() < begins.get(found[1], len(script))
+    }
+    return own, copies, early
 
 
 RULE = Rule("shell-commands", "A shell tool has one script; values reach it by `env`.", apply)
