@@ -43,10 +43,11 @@ def runtime(tmp_path) -> Iterator[LocalRuntime]:
 
 def rows_read(runtime: LocalRuntime) -> int:
     """Rows that statements have read so far. A session tells them when it ends."""
-    runtime.store.database.close()
     with psycopg.connect(runtime.opened.dsn, autocommit=True) as connection:
 
         def sessions() -> int:
+            # Those that threads opened after the last look, too: two at once stay open, as many as are kept.
+            runtime.store.database.close()
             row = connection.execute(
                 "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'noetl' AND datname = current_database()"
             ).fetchone()
