@@ -444,7 +444,7 @@ def test_a_look_at_a_child_that_has_ended_opens_nothing(make_pool):
         assert not child.left_processes
         lone = child._confined._lone
         lone.close()
-        assert not lone.is_alone() and lone._files is None, "nobody would close them"
+        assert not lone.is_alone() and lone._files is None, "no thread would close them"
 
 
 @linux

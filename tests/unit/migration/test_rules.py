@@ -301,7 +301,7 @@ REFUSED = {
         "  - { step: one, tool: { kind: noop } }\n  - { step: two, tool: { kind: noop } }\n",
         ("then-sequence", 7, 42, "two ways lead to it"),
     ),
-    "a sequence that leads elsewhere": (
+    "a sequence with a way of its own": (
         "  - step: start\n    case:\n      - when: '{{ workload.a }} == b'\n        then: [{ step: one }, { step: two }]\n"
         "  - { step: one, tool: { kind: noop }, next: [{ step: two }] }\n  - { step: two, tool: { kind: noop } }\n",
         ("then-sequence", 8, 9, "one after the other"),

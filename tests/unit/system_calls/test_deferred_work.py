@@ -44,13 +44,13 @@ def test_what_is_left_is_done_when_the_body_fails():
 def test_another_thread_defers_nothing_and_does_nothing_of_this_one():
     done, seen = [], []
 
-    def elsewhere() -> None:
+    def in_another() -> None:
         do_deferred()
         seen.append(is_deferring())
 
     with deferring():
         defer(lambda: done.append(1))
-        other = threading.Thread(target=elsewhere)
+        other = threading.Thread(target=in_another)
         other.start()
         other.join()
         assert seen == [False] and done == []

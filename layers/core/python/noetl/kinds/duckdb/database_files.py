@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import fcntl
 import re
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
+from noetl.kinds.duckdb.copies import pieces_of, write_pieces
 from noetl.kinds.support.given_folders import in_given
 from noetl.kinds.support.paths import locate, open_file, resolve_inside
 
 _IS_PATH = re.compile(r"[^/\0]{0,255}/")
 """Begins a ``database`` that names folders; any other is a name in the work folder."""
-_CHUNK = 1 << 20
 _MAGIC_AT, _MAGIC = 8, b"DUCK"
 """Where a database file of DuckDB says what it is."""
 _KEEP = "keep it beside the playbook, or in a folder of NOETL_DATA_DIRS of a worker"
@@ -103,7 +102,7 @@ def _copied(name: str, context: TaskContext, folder: Path, until: float) -> Path
     with open_file(path) as stream:
         _refuse_foreign(stream, name)
         try:
-            # As DuckDB does it: whoever changes the file has it locked, so that no half of a change is copied.
+            # As DuckDB does it: a process that changes the file has it locked, so that no half of a change is copied.
             fcntl.lockf(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
             raise TaskError(
@@ -112,23 +111,11 @@ def _copied(name: str, context: TaskContext, folder: Path, until: float) -> Path
                 code="database_locked",
                 retryable=True,
             ) from None
-        _copy(stream, place, name, context, until)
+        write_pieces(pieces_of(stream), place, repr(name), context, until)
         log = path.with_name(path.name + _LOG)
         if log.exists():
             with open_file(log) as written:
-                _copy(written, place.with_name(place.name + _LOG), name, context, until)
+                write_pieces(
+                    pieces_of(written), place.with_name(place.name + _LOG), repr(name), context, until
+                )
     return place
-
-
-def _copy(stream: BinaryIO, place: Path, name: str, context: TaskContext, until: float) -> None:
-    with place.open("wb") as out:
-        while piece := stream.read(_CHUNK):
-            out.write(piece)
-            if context.cancelled():
-                raise TaskError(
-                    f"the execution was cancelled while {name!r} was read", kind="cancelled", code="cancelled"
-                )
-            if time.monotonic() > until:
-                raise TaskError(
-                    f"{name!r} was not read within {context.timeout:g} s", kind="timeout", code="timeout"
-                )

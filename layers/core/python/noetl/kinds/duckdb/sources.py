@@ -18,6 +18,7 @@ from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import TaskContext
 from noetl.domain.results.references import plain_loop
+from noetl.kinds.duckdb.copies import CHUNK, pieces_of, write_pieces
 from noetl.kinds.duckdb.csv_dialect import csv_options
 from noetl.kinds.duckdb.params import Source
 from noetl.kinds.duckdb.quoting import literal
@@ -30,7 +31,6 @@ from noetl.kinds.support.paths import locate, open_file
 from noetl.templating.contract import RenderedStatement
 
 _PACKED = (".gz", ".zst")
-_CHUNK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,22 +217,8 @@ class _Maker:
         service = client("s3", AwsParams(auth=self.source.auth, region=self.source.region), self.context)
         with answering("s3", uri):
             body = service.get_object(Bucket=bucket, Key=key)["Body"]
-            with path.open("wb") as out:
-                for piece in body.iter_chunks(_CHUNK):
-                    out.write(piece)
-                    self._refuse_late()
+            write_pieces(body.iter_chunks(CHUNK), path, self.what, self.context, self.until)
         return self._over([path], format)
-
-    def _refuse_late(self) -> None:
-        """Stop when the execution is cancelled or the task's time is over. Raises TaskError."""
-        if self.context.cancelled():
-            raise TaskError(
-                f"the execution was cancelled while {self.what} was read", kind="cancelled", code="cancelled"
-            )
-        if time.monotonic() > self.until:
-            raise TaskError(
-                f"{self.what} was not read within {self.context.timeout:g} s", kind="timeout", code="timeout"
-            )
 
     # --- files ----------------------------------------------------------------------------------
 
@@ -247,10 +233,8 @@ class _Maker:
         if not in_given(str(path), settings.task_folders):
             return self._over([path], format)
         copied = self._beside(path.name, format)
-        with open_file(path) as stream, copied.open("wb") as out:
-            while piece := stream.read(_CHUNK):
-                out.write(piece)
-                self._refuse_late()
+        with open_file(path) as stream:
+            write_pieces(pieces_of(stream), copied, self.what, self.context, self.until)
         return self._over([copied], format)
 
     def _beside(self, name: str, format: str) -> Path:

@@ -54,7 +54,7 @@ def apply(page: Page) -> None:
 def read_otherwise(page: Page, *, tests: bool = False) -> set[str] | None:
     """Return the names that are read with a word for what is missing, such as `default`.
 
-    Null is another value there. None: code reads `vars`, in whatever way. ``tests``: `is defined` is such a word, too; else it is asked in
+    Null is another value there. None: code reads `vars`. ``tests``: `is defined` is such a word, too; else it is asked in
     other words afterwards.
     """
     if any("vars" in (text_of(tool.get("code")) or "") for tool in page.tools()):
