@@ -123,5 +123,6 @@ def test_wrong_shapes_are_refused(validator):
         *("limit-bounds-nothing", "limit-per-without-rate", "callback-label"),
         *("wait-schema", "wait-two-ways", "wait-until-without-offset"),
         *("vars-of-a-task", "document-path", "cache-ttl", "cache-without-a-tool"),
+        *("agent-asks-nothing", "agent-in-a-loop", "agent-inclusive", "agent-with-rules"),
     }
     assert refused >= 60

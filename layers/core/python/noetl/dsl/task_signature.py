@@ -1,4 +1,4 @@
-"""What a task of the workbook takes, read from its text, as a JSON Schema that a model is given."""
+"""The arguments that a task of the workbook takes, as a JSON Schema for a model."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def _named(name: str) -> Schema:
 
 
 def _of_code(code: str | None) -> Iterator[tuple[str, Schema, bool]]:
-    """Yield (name, schema, required) of each argument: parameters of ``main``, else names that nothing binds."""
+    """Yield (name, schema, required) of each argument.
+
+    They are the parameters of ``main``, or the names that code reads and nothing binds.
+    """
     try:
         tree = parse_python(code or "")
         table = symtable.symtable(code or "", "<task>", "exec")

@@ -1,4 +1,4 @@
-"""The kind ``agent``: a model that calls tasks of the playbook's ``workbook`` until it answers.
+"""The kind ``agent``: a model that may call tasks of the workbook.
 
 The compiler writes it as two steps (``noetl.dsl.lowering.agents``): a request to the model, and a loop over the tools that it calls.
 """
@@ -15,7 +15,7 @@ from noetl.kinds.support.base import KindParams
 
 SPEC = KindSpec(
     name="agent",
-    summary="Asks a model, runs the tasks of the workbook that it calls, and goes on until it answers.",
+    summary="Asks a model, which may call tasks of the workbook, for an answer.",
     pool="control",
     default_timeout=120.0,
     aliases={"endpoint": "url"},
@@ -36,7 +36,7 @@ _OWN_FIELDS = ("messages", "model", "tools")
 
 
 class AgentTool(BaseModel):
-    """A task that the model may call, with what the model is told about it."""
+    """A task that the model may call, and its description."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 
@@ -90,14 +90,14 @@ class Params(KindParams):
 
 def check(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
     """Rules over several parameters."""
-    asked = [name for name in ("prompt", "messages") if params.get(name) is not None]
-    if not asked:
+    questions = [name for name in ("prompt", "messages") if params.get(name) is not None]
+    if not questions:
         yield ParamProblem((), "the model is asked nothing", "add `prompt: …`, or `messages: […]`")
-    if len(asked) == 2:
+    if len(questions) == 2:
         yield ParamProblem(("messages",), "`prompt` and `messages` both say what is asked", "keep one")
     if params.get("system") is not None and params.get("messages") is not None:
         hint = "make it the first message: { role: system, content: … }"
-        yield ParamProblem(("system",), "`system` stands beside `messages`", hint)
+        yield ParamProblem(("system",), "`system` and `messages` are both there", hint)
     body = params.get("body")
     for name in _OWN_FIELDS:
         if isinstance(body, Mapping) and name in body:

@@ -89,7 +89,7 @@ def lower_body(
             tool.key_pos("kind"),
             hint="give it a step of its own, or call a playbook that has it",
         )
-        return Task(label=label, kind="noop", pos=tool.key_pos("kind"))
+        tool = noop_task(tool)
     loops = text_of(tool.get("kind")) == "iterator"
     nested = _nested(lowering, label, tool, frame, layers) if loops else None
     lowered = tuple(
