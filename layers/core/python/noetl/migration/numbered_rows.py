@@ -18,7 +18,7 @@ def rows_by_number(code: str, given: Mapping[str, str], named: Collection[str] =
         return {}
     known = CodeShapes(tree, given, named)
     found: dict[int, int] = {}
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         over = _by_number(known, node)
         place, _ = known.origin(over) if over is not None else (None, "")
         if place is not None and keyed(place)[0] is not None:
