@@ -26,8 +26,6 @@ _OF_TEXT = frozenset(
     }
 )
 """Methods that a text has, and no mapping."""
-OF_LISTS = frozenset({"len", "sorted", "zip", "zip_longest", "list", "tuple", "enumerate", "reversed"})
-"""Functions that take a list of rows."""
 _FIRST_LINE = re.compile(r"[^\n]*\n?")
 _DEPTH = 4
 """Entries below each other that are looked at: of the context, of a result, of a list."""
@@ -383,19 +381,19 @@ def _names(tree: PythonTree, name: str) -> list[ast.Name]:
 
 
 def rows_of_a_command(
-    code: str, given: Mapping[str, str], named: Collection[str] = (), *, functions: bool = False
+    code: str, given: Mapping[str, str], named: Collection[str] = (), *, taken: Collection[str] | None = None
 ) -> list[Reading]:
     """Return the places where code takes what a command of SQL gave for the list of its rows.
 
-    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``. ``functions``: what is given to one that takes lists
-    counts, too, such as ``sorted``.
+    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``. ``taken``: the sources of which it does so, where they
+    are known.
     """
     tree = tree_of(code, '"command_', "'command_")
     if tree is None:
         return []
     known = CodeShapes(tree, given, named)
-    uses = _uses_of_lists if functions else _uses_of_command
-    taken = {one.source for one in _taken(code, known, uses, ("command", "row"))}
+    if taken is None:
+        taken = {one.source for one in _taken(code, known, _uses_of_command, ("command", "row"))}
     found = set()
     for node in tree.nodes:
         if not isinstance(node, ast.Call | ast.Subscript):
@@ -412,13 +410,6 @@ def _uses_of_command(known: CodeShapes, node: ast.AST) -> Iterator[tuple[ast.exp
         yield node.iter, True
     else:
         yield from _uses_of_rows(known, node)
-
-
-def _uses_of_lists(known: CodeShapes, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
-    if isinstance(node, ast.Call) and named_last(node.func) in OF_LISTS:
-        yield from ((one.value if isinstance(one, ast.Starred) else one, True) for one in node.args)
-    else:
-        yield from _uses_of_command(known, node)
 
 
 def text_of_shell(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
