@@ -312,6 +312,14 @@ REFUSED = {
         "  - { step: one, tool: { kind: noop } }\n  - { step: two, tool: { kind: noop } }\n",
         ("then-sequence", 7, 42, "one after the other"),
     ),
+    "a template that is the name of an argument": (
+        "  - step: start\n    tool: { kind: python, code: 'result = dict({{ workload.key }}=1)' }\n",
+        ("code-templates", 6, 27, "a part of it"),
+    ),
+    "a template that is the name of a variable": (
+        "  - step: start\n    tool: { kind: python, code: '{{ workload.key }} = 1' }\n",
+        ("code-templates", 6, 27, "a part of it"),
+    ),
     "a template that counts in braces": (
         "  - step: start\n    tool: { kind: shell, command: 'for i in {1..{{ n }}}; do echo $i; done' }\n",
         ("shell-commands", 6, 26, "counts in braces"),

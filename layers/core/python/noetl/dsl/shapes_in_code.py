@@ -561,6 +561,10 @@ def _bound(tree: PythonTree) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.alias):
             yield node.asname or node.name.split(".")[0]
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            yield node.rest
 
 
 def _mains(tree: PythonTree) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
