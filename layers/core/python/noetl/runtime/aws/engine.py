@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.frequent_calls import frequent_sqs
 from noetl.adapters.aws.gauges import dead_letters
 from noetl.adapters.aws.s3 import S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
@@ -176,7 +177,7 @@ class CloudEngine:
 
 def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
     """Wire the engine over ``parts``. Connects to nothing yet."""
-    s3, sqs = make_client("s3"), make_client("sqs")
+    s3, sqs = make_client("s3"), frequent_sqs()
     store, results, catalog, keys = parts.store, parts.results, parts.catalog, parts.keys
     stored = parts.stored_programs
     programs = Programs(StoredPrograms(stored), catalog, Compiler(stored), telemetry.log)
