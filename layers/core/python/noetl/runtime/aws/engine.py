@@ -31,6 +31,7 @@ from noetl.runtime.aws.parts import CloudParts, open_parts
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.sqs_records import batch_answer, deliveries
 from noetl.runtime.aws.telemetry import Invocation, telemetry
+from noetl.runtime.collector import collect_as_usual
 from noetl.runtime.stored_compiler import Compiler
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.catalog.find_playbook import find_playbook
@@ -168,6 +169,7 @@ class CloudEngine:
     def open(self) -> Engine:
         if self._opened is None:
             self._opened = open_engine(self.settings, open_parts(self.settings))
+            collect_as_usual()
         return self._opened
 
     def close(self) -> None:
