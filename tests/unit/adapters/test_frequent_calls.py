@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import calendar
+import http.client
+import io
 import json
 import threading
 import time
@@ -19,6 +21,7 @@ from noetl.adapters.aws.frequent_calls import (
     FrequentLambda,
     FrequentSqs,
     SignedPosts,
+    _read_answer,
     frequent_lambda,
     frequent_sqs,
     sign,
@@ -232,6 +235,50 @@ def test_a_connection_is_kept_until_the_service_ends_it(service):
     service.hang_up_after = False
     ask()
     assert service.requests[-1][2] == service.requests[0][2] and service.connections >= 2
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        (b"HTTP/1.1 200 \r\nX-A:  b c \r\nCONTENT-LENGTH: 2\r\n\r\nokHTTP", (200, b"ok", False)),
+        (b"HTTP/1.1 429 Too Many\r\nContent-Length: 0\r\nConnection: Close\r\n\r\n", (429, b"", True)),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok", (200, b"ok", True)),
+        (b"HTTP/1.1 200 OK\r\n\r\nto its end", (200, b"to its end", True)),
+        (b"HTTP/1.1 204 No\r\n\r\nnext", (204, b"", False)),
+        (
+            CHUNKED + b"2;x=y\r\nok\r\nA\r\n0123456789\r\n0\r\nTrailer: 1\r\n\r\nnext",
+            (200, b"ok0123456789", False),
+        ),
+    ],
+)
+def test_answers_are_read(sent, found):
+    status, told, body, ends = _read_answer(io.BytesIO(sent))
+    assert (status, body, ends) == found
+    assert b"X-A" not in sent or told["x-a"] == "b c"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"HTTP/1.1 200",
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 ok\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nok",
+        CHUNKED + b"3\r\nok",
+        CHUNKED + b"no size\r\n",
+        CHUNKED + b"2\r\nok\r\n0\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"".join(b"a%d: b\r\n" % number for number in range(200)) + b"\r\n",
+        b"HTTP/1.1 200 OK\r\na: " + b"b" * 100_000 + b"\r\n\r\n",
+    ],
+)
+def test_what_is_no_whole_answer_is_none(sent):
+    with pytest.raises(http.client.HTTPException):
+        _read_answer(io.BytesIO(sent))
 
 
 def test_many_threads_share_it(service):
