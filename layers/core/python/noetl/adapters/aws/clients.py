@@ -64,7 +64,10 @@ def make_client(service: str, *, once: bool = False) -> Any:
 
 
 def process_credentials() -> Any:
-    """Return the credentials of the process's clients, which renew themselves; None where there are none."""
+    """Return the credentials of the process's clients; None where there are none.
+
+    They renew themselves.
+    """
     with _lock:
         return _shared_session().get_credentials()
 

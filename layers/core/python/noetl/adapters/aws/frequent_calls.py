@@ -1,4 +1,4 @@
-"""The calls of AWS that each start and each step makes, without most of what botocore does for a call.
+"""The AWS calls of each start and each step, made without botocore's work for each call.
 
 A call through botocore takes 0.5 ms of processor time. Nine tenths of it give the same result each time: the rules of endpoints, the check
 of parameters against the service's model, hooks, three objects for one answer. So these requests are made here: signed as botocore signs
@@ -38,7 +38,10 @@ _UNSIGNED = frozenset({"user-agent", "x-amzn-trace-id"})
 
 
 def frequent_sqs() -> Any:
-    """Return a client of SQS that sends and settles messages here, and does all else as ``make_client("sqs")``."""
+    """Return a client of SQS that sends and removes messages here.
+
+    It does all else as ``make_client("sqs")``.
+    """
     client = make_client("sqs")
     return client if _has_proxies(client) else FrequentSqs(client, SignedPosts(client, process_credentials()))
 
@@ -67,7 +70,10 @@ class FrequentSqs:
         return self._call("DeleteMessageBatch", self._client.delete_message_batch, parameters)
 
     def _call(self, operation: str, otherwise: Callable[..., Any], parameters: Mapping[str, Any]) -> Any:
-        """Return the answer; where there is none, or an error, the client's way (``otherwise``) finds out."""
+        """Return the answer.
+
+        Where there is none, or an error, ``otherwise`` (the client) asks again.
+        """
         headers = {
             "Content-Type": "application/x-amz-json-1.0",
             "X-Amz-Target": f"AmazonSQS.{operation}",
@@ -93,20 +99,20 @@ class FrequentLambda:
         """Invoke a function (FunctionName, InvocationType, Payload). Raises as the client does."""
         path = f"/2015-03-31/functions/{quote(parameters['FunctionName'], safe='-._~')}/invocations"
         headers = {"X-Amz-Invocation-Type": parameters["InvocationType"]}
-        status, told, body = self._posts.post(path, headers, parameters["Payload"])
+        status, about, body = self._posts.post(path, headers, parameters["Payload"])
         if status >= 300:
-            raise self._error(status, told, body)
+            raise self._error(status, about, body)
         found = {"StatusCode": status, "Payload": io.BytesIO(body)}
-        failed = told.get("x-amz-function-error")
+        failed = about.get("x-amz-function-error")
         return found if failed is None else {**found, "FunctionError": failed}
 
-    def _error(self, status: int, told: Mapping[str, str], body: bytes) -> Exception:
+    def _error(self, status: int, about: Mapping[str, str], body: bytes) -> Exception:
         from botocore.awsrequest import HeadersDict
         from botocore.exceptions import ClientError
         from botocore.parsers import create_parser
 
         model = self._client.meta.service_model
-        answer = {"status_code": status, "headers": HeadersDict(told), "body": body}
+        answer = {"status_code": status, "headers": HeadersDict(about), "body": body}
         parsed = create_parser(model.resolved_protocol).parse(answer, None)
         error: Exception = ClientError(parsed, "Invoke")
         return error
@@ -152,7 +158,7 @@ class SignedPosts:
         try:
             line.sendall(head.encode("latin-1") + body)
             with line.makefile("rb") as file:
-                status, told, data, ends = _read_answer(file)
+                status, about, data, ends = _read_answer(file)
         except (OSError, http.client.HTTPException) as error:
             line.close()
             raise HTTPClientError(error=error) from error
@@ -163,7 +169,7 @@ class SignedPosts:
             line.close()
         else:
             self._idle.append(line)
-        return status, told, data
+        return status, about, data
 
     def _taken(self) -> socket.socket:
         """Return a connection that the service has not ended."""
@@ -202,19 +208,19 @@ def _read_answer(file: BinaryIO) -> tuple[int, dict[str, str], bytes, bool]:
     The parser of ``http.client`` is one for mail, and would take a third of the request's time. Raises HTTPException.
     """
     version, status = _words(file.readline(MOST_BYTES))
-    told: dict[str, str] = {}
+    about: dict[str, str] = {}
     while line := _whole(file.readline(MOST_BYTES)).strip():
         name, _, value = line.decode("latin-1").partition(":")
-        told[name.strip().lower()] = value.strip()
-        if len(told) > MOST_HEADERS:
+        about[name.strip().lower()] = value.strip()
+        if len(about) > MOST_HEADERS:
             raise http.client.HTTPException(f"it has more than {MOST_HEADERS} headers")
-    ends = told.get("connection", "").lower() == "close" or version != b"HTTP/1.1"
-    if told.get("transfer-encoding", "").lower() == "chunked":
-        return status, told, b"".join(_chunks(file)), ends
-    size = told.get("content-length", "0" if status in (204, 304) else "")
+    ends = about.get("connection", "").lower() == "close" or version != b"HTTP/1.1"
+    if about.get("transfer-encoding", "").lower() == "chunked":
+        return status, about, b"".join(_chunks(file)), ends
+    size = about.get("content-length", "0" if status in (204, 304) else "")
     if not size.isdecimal():
-        return status, told, file.read(), True
-    return status, told, _exactly(file, int(size)), ends
+        return status, about, file.read(), True
+    return status, about, _exactly(file, int(size)), ends
 
 
 def _words(line: bytes) -> tuple[bytes, int]:
@@ -256,7 +262,7 @@ def _exactly(file: BinaryIO, size: int) -> bytes:
 def sign(
     headers: Headers, path: str, body: bytes, credentials: Any, region: str, service: str, now: float
 ) -> None:
-    """Sign a POST request by adding headers to ``headers``, in the way that AWS calls Signature Version 4.
+    """Sign a POST request by adding headers to ``headers`` (Signature Version 4).
 
     ``path``: without a query. ``now``: epoch seconds.
     """

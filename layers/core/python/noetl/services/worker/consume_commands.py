@@ -110,7 +110,7 @@ class _Batch:
         self.clock = deps.worker.clock
         self.tries = TryCounter(deps.tries, BROKEN_TRIES, deps.now, self.worker.log)
         self.changed = threading.Condition()
-        """Notified when the caller's thread has something to do, or has to choose anew how long it waits."""
+        """Wakes the caller's thread when there is something to send, or when its longest wait has changed."""
         self.jobs: list[_Job] = []
         self.under_way: list[_Job] = []
         self.pools: dict[str, _Pool] = {}
