@@ -119,9 +119,9 @@ class FrequentLambda:
 
 
 class SignedPosts:
-    """Signed POST requests to the endpoint of a client, over connections that are kept. Thread-safe.
+    """Signed POST requests to the endpoint of a client. Thread-safe.
 
-    ``credentials``: as boto3's sessions have them; None where there are none.
+    Connections are kept. ``credentials``: as boto3's sessions have them; None where there are none.
     """
 
     def __init__(self, client: Any, credentials: Any) -> None:
