@@ -6,21 +6,30 @@ import calendar
 import http.client
 import io
 import json
+import ssl
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 
 import pytest
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
-from botocore.exceptions import ClientError, HTTPClientError, NoCredentialsError
+from botocore.exceptions import ClientError, EndpointConnectionError, HTTPClientError, NoCredentialsError
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from noetl.adapters.aws.clients import forget_clients, make_client, unreachable
 from noetl.adapters.aws.frequent_calls import (
     FrequentLambda,
     FrequentSqs,
     SignedPosts,
+    _authorities,
     _read_answer,
     frequent_lambda,
     frequent_sqs,
@@ -279,6 +288,66 @@ def test_answers_are_read(sent, found):
 def test_what_is_no_whole_answer_is_none(sent):
     with pytest.raises(http.client.HTTPException):
         _read_answer(io.BytesIO(sent))
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Of 127.0.0.1 and of another host: files with the key and the certificate."""
+    found = []
+    for host in ("127.0.0.1", "127.0.0.2"):
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
+        now = datetime.now(UTC)
+        made = (
+            x509.CertificateBuilder(issuer_name=name, subject_name=name, public_key=key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=1))
+            .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address(host))]), critical=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .sign(key, SHA256())
+        )
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        file = tmp_path_factory.mktemp("tls") / f"{host}.pem"
+        file.write_bytes(private + made.public_bytes(Encoding.PEM))
+        found.append(file)
+    return found
+
+
+def over_tls(service, monkeypatch, served, trusted):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(served)
+    service.server.socket = context.wrap_socket(service.server.socket, server_side=True)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", service.url.replace("http:", "https:"))
+    monkeypatch.setenv("AWS_CA_BUNDLE", str(trusted))
+    _authorities.cache_clear()
+    forget_clients()
+
+
+@pytest.fixture
+def forgets_authorities():
+    yield
+    _authorities.cache_clear()
+
+
+@pytest.mark.usefixtures("forgets_authorities")
+def test_tls_to_a_trusted_host_is_kept(service, monkeypatch, certificates):
+    over_tls(service, monkeypatch, certificates[0], certificates[0])
+    client = frequent_lambda()
+    for _ in range(3):
+        answer = client.invoke(FunctionName="f", InvocationType="RequestResponse", Payload=b"x" * 100_000)
+        assert json.loads(answer["Payload"].read()) == SENT
+    assert len(service.requests) == 3 and service.connections == 1
+
+
+@pytest.mark.usefixtures("forgets_authorities")
+@pytest.mark.parametrize(("served", "trusted"), [(0, 1), (1, 1)], ids=["untrusted", "of another host"])
+def test_tls_to_another_host_is_refused(service, monkeypatch, certificates, served, trusted):
+    over_tls(service, monkeypatch, certificates[served], certificates[trusted])
+    with pytest.raises(EndpointConnectionError) as caught:
+        frequent_lambda().invoke(FunctionName="f", InvocationType="RequestResponse", Payload=b"{}")
+    assert unreachable(caught.value, "lambda").code == "aws_unreachable"
+    assert service.requests == []
 
 
 def test_many_threads_share_it(service):
