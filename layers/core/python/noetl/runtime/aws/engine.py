@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.frequent_calls import frequent_sqs
 from noetl.adapters.aws.gauges import dead_letters
 from noetl.adapters.aws.s3 import S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
@@ -30,6 +31,7 @@ from noetl.runtime.aws.parts import CloudParts, open_parts
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.sqs_records import batch_answer, deliveries
 from noetl.runtime.aws.telemetry import Invocation, telemetry
+from noetl.runtime.collector import collect_as_usual
 from noetl.runtime.stored_compiler import Compiler
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.catalog.find_playbook import find_playbook
@@ -167,6 +169,7 @@ class CloudEngine:
     def open(self) -> Engine:
         if self._opened is None:
             self._opened = open_engine(self.settings, open_parts(self.settings))
+            collect_as_usual()
         return self._opened
 
     def close(self) -> None:
@@ -176,7 +179,7 @@ class CloudEngine:
 
 def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
     """Wire the engine over ``parts``. Connects to nothing yet."""
-    s3, sqs = make_client("s3"), make_client("sqs")
+    s3, sqs = make_client("s3"), frequent_sqs()
     store, results, catalog, keys = parts.store, parts.results, parts.catalog, parts.keys
     stored = parts.stored_programs
     programs = Programs(StoredPrograms(stored), catalog, Compiler(stored), telemetry.log)
