@@ -55,6 +55,8 @@ REMEMBERED = 256
 
 WHOLE_RUNS = 200
 """Up to which step run an execution is read whole, the first time that a process decides it."""
+KEPT_SECONDS = 300.0
+"""How long a snapshot is good. A restored database, which takes longer, has other executions under the same numbers of versions."""
 FRESH_SECONDS = 5.0
 """How long a process decides without reading. A read also returns the store's time, and the workers that fetch commands over HTTP."""
 
@@ -219,7 +221,7 @@ def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
         credentials=parts.credential_names(settings.credentials_prefix),
         proofs=lambda found: proofs(found, keys(False)),
         log=telemetry.log,
-        recent=Recent(count=REMEMBERED, age=FRESH_SECONDS, whole=WHOLE_RUNS),
+        recent=Recent(count=REMEMBERED, age=FRESH_SECONDS, whole=WHOLE_RUNS, kept=KEPT_SECONDS),
     )
 
     deps = MessageDeps(
