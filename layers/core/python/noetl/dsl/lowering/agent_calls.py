@@ -74,11 +74,11 @@ class Agent:
 
     @property
     def requests(self) -> str:
-        """The argument that holds the number of requests so far; negative until the tools of the last one have run."""
+        """The argument with the number of requests; negative while their tools run."""
         return f"{self.word}_requests"
 
     def passing(self, number: str) -> str:
-        """Write the input of an arc within one visit: what the step was given, and the number of requests."""
+        """Write the input of an arc within a visit: the step's own, and the requests so far."""
         return f"{{{{ args | combine({{{self.requests!r}: {number}}}) }}}}"
 
     @property
@@ -163,7 +163,7 @@ def _dispatch(agent: Agent) -> dict[str, Any]:
 
 
 def _closed(schema: Any) -> list[str] | None:
-    """Return the arguments that a tool has; None where it may have others, which only the schema itself can say."""
+    """Return the arguments that a tool has; None where its schema allows others."""
     plain = schema.plain() if isinstance(schema, Mapping) else schema
     if plain.get("additionalProperties") is True:
         return None
@@ -233,7 +233,10 @@ def _always(then: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole_task(workbook: dict[str, Mapping], name: str) -> Mapping:
-    """Return a task of the workbook; of one that calls another there, the other with what the call lays over it."""
+    """Return a task of the workbook.
+
+    Of one that calls another one there, it is the other with what the call lays over it.
+    """
     layers: list[Mapping] = []
     seen: set[str] = set()
     while name in workbook and name not in seen:
@@ -271,10 +274,10 @@ def thens_of(task: Mapping) -> Iterator[tuple[Mapping, Mapping]]:
 
 
 def _kept(agent: Agent, block: Mapping, then: Mapping, failed: dict[str, Any]) -> Iterator[Tree]:
-    """Yield a rule of a tool as it is in the loop of calls, where every call ends with a message to the model.
+    """Yield a rule of a tool as it is in the loop of calls.
 
-    What would end the call without one goes on to its answer; a result in place of the task's is what the model reads. Of
-    retries that are used up it reads the error.
+    Every call ends with a message to the model: what would end it without one continues with the answer of the call. A result
+    in place of the task's is what the model reads; of retries that are used up it reads the error.
     """
     does = text_of(then.get("do")) or "continue"
     guard = _TEMPLATE.fullmatch((text_of(block.get("when")) or "{{ true }}").strip())

@@ -53,8 +53,8 @@ _RESULT = {
     "model": "{{ output.data.model | default(none) }}",
     "usage": "{{ output.data.usage | default({}, true) }}",
 }
-_SAID = f"({_MESSAGE} | combine({{'role': 'assistant'}}))"
-"""The answer as a message: whatever role the model claims for it, it is the model's."""
+_REPLY = f"({_MESSAGE} | combine({{'role': 'assistant'}}))"
+"""The answer as a message; its role is not for the model to choose."""
 _NO_CHOICES = "the answer has no choices: is `url` an address of chat completions?"
 _NO_LIST = "the tool_calls of the answer are no list: is `url` an address of chat completions?"
 _TOO_MANY = "the model still calls tools, and was asked as often as max_calls allows:"
@@ -188,7 +188,7 @@ def _tools(
 
 
 def _check_tool(lowering: Lowering, task: Mapping, parameters: Tree | None) -> None:
-    """Report what a task cannot do as a tool, and parameters that are not there before the execution."""
+    """Report what a task cannot do as a tool, and computed parameters."""
     for _, then in thens_of(task):
         if text_of(then.get("do")) == "jump":
             lowering.diagnostics.error(
@@ -247,7 +247,7 @@ def _asking(agent: Agent) -> Mapping:
 
 
 def _turn(agent: Agent) -> dict[str, Any]:
-    """Write the task that counts the requests of a conversation: only the first one needs its opening."""
+    """Write the task that counts requests: only the first needs the opening."""
     before = f"(input.{agent.requests} | default(0))"
     number = f"({before} if {before} > 0 and {agent.continues} else 0) + 1"
     opened = {"when": "{{ output.data.number > 1 }}", "then": {"do": "jump", "to": agent.request}}
@@ -300,11 +300,11 @@ def _request(agent: Agent) -> dict[str, Any]:
         },
         {
             "when": f"{{{{ {answered} and {agent.turn}.number > 1 }}}}",
-            "then": {"set": {variable: {"append": f"{{{{ {_SAID} }}}}"}}, "result": result},
+            "then": {"set": {variable: {"append": f"{{{{ {_REPLY} }}}}"}}, "result": result},
         },
         {
             "when": f"{{{{ {answered} }}}}",
-            "then": {"set": {variable: f"{{{{ {agent.opening}.messages + [{_SAID}] }}}}"}, "result": result},
+            "then": {"set": {variable: f"{{{{ {agent.opening}.messages + [{_REPLY}] }}}}"}, "result": result},
         },
     ]
     kept = {name: agent.tool.get(name) for name in ("desc", "retry", "set") if agent.tool.has(name)}
