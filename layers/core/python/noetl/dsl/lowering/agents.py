@@ -7,7 +7,7 @@ author could have written: each request to the model is a run of the step, each 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from noetl.dsl.diagnostics import listing
@@ -72,7 +72,10 @@ def with_agents(lowering: Lowering, root: Mapping) -> Mapping:
     known = _names_of(root) | names
     steps: list[Tree] = []
     for block in blocks:
-        steps += _written_out(lowering, block, workbook, names, known) if _is_agent(block) else [block]
+        if _is_agent(block):
+            steps += _written_out(lowering, block, workbook, names, known.union(_names_given(block, blocks)))
+        else:
+            steps.append(block)
     key = root.entries["workflow"][0]
     return Mapping({**root.entries, "workflow": (key, Sequence(steps, workflow.pos))}, root.pos)
 
@@ -82,8 +85,31 @@ def _is_agent(block: Mapping) -> bool:
 
 
 def _names_of(root: Mapping) -> set[str]:
+    """Return the names that an execution has a value for: of its workload, and what is set anywhere."""
     schema = mapping_of(mapping_of(root.get("input")).get("properties"))
-    return {*mapping_of(root.get("workload")).entries, *schema.entries}
+    return {*mapping_of(root.get("workload")).entries, *schema.entries, *_names_set(root)}
+
+
+def _names_set(tree: Tree) -> Iterator[str]:
+    if isinstance(tree, Sequence):
+        for item in tree.items:
+            yield from _names_set(item)
+    elif isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _names_set(value)
+            names = mapping_of(value).entries if key.text in ("set", "set_ctx", "vars") else ()
+            yield from (name.removeprefix("ctx.").removeprefix("vars.") for name in names)
+
+
+def _names_given(block: Mapping, blocks: list[Mapping]) -> Iterator[str]:
+    """Yield the arguments that a step has, and those that arcs to it bring."""
+    yield from mapping_of(block.get("input", "args")).entries
+    for other in blocks:
+        routes = other.get("next")
+        arcs = items_of(routes if isinstance(routes, Sequence) else mapping_of(routes).get("arcs"))
+        for arc in map(mapping_of, arcs):
+            if text_of(arc.get("step")) == text_of(block.get("step")):
+                yield from mapping_of(arc.get("input", "args")).entries
 
 
 def _written_out(
