@@ -18,6 +18,8 @@ NO_WORD = re.compile(r"\W")
 """What a name in templates cannot have."""
 _INPUT = ("input", "args", "with")
 _TEMPLATE = re.compile(r"\{\{(?P<code>(?:(?!\}\}).)*)\}\}", re.DOTALL)
+_FAILURES = ("failed", "failed_by_rule")
+"""Ends of an agent that its tools can have."""
 _ENDS = ("continue", "break", "skip")
 """What a rule of a tool may do once its result is there."""
 
@@ -124,9 +126,12 @@ def tools_step(agent: Agent) -> Tree:
 
 def _after_failures(agent: Agent) -> Iterator[Tree]:
     """Yield the agent's arcs for failures: a tool whose rule fails, fails the agent."""
-    for arc in items_of(mapping_of(agent.block.get("next")).get("arcs")):
-        if text_of(mapping_of(arc).get("on")) not in (None, "done"):
-            yield arc
+    for arc in map(mapping_of, items_of(mapping_of(agent.block.get("next")).get("arcs"))):
+        ends = arc.get("on")
+        words = [text_of(one) for one in (ends.items if isinstance(ends, Sequence) else (ends,))]
+        kept = [word for word in words if word in _FAILURES]
+        if ends is not None and kept:
+            yield with_entries(arc, on=made_tree(kept, ends.pos))
 
 
 def _dispatch(agent: Agent) -> dict[str, Any]:
@@ -190,14 +195,16 @@ def _called(agent: Agent, name: str) -> list[dict[str, Any]]:
     rules: list[Any] = [
         rule for own in thens_of(whole_task(agent.workbook, name)) for rule in _kept(agent, *own, reply)
     ]
+    fails = {"when": "{{ output.error | default(none) is not none }}", "then": reply}
     if all(mapping_of(rule).has("when") for rule in rules):
-        rules.append({"when": "{{ output.error | default(none) is not none }}", "then": reply})
+        rules.append(fails)
     label = _label(agent, name)
     found = f"({label}{_part_of(agent, name)} | default(none))"
     answer = f"{{{{ {found} if {found} is string else {found} | tojson }}}}"
     given = f"{agent.word}_arguments.given"
     own = _own_input(agent, name)
-    defaults = [] if own is None else [{"name": f"{label}_input", "kind": "noop", "input": own}]
+    before = {"name": f"{label}_input", "kind": "noop", "input": own, "spec": {"policy": {"rules": [fails]}}}
+    defaults = [] if own is None else [before]
     return [
         *defaults,
         {

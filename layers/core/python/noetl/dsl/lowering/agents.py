@@ -85,7 +85,7 @@ def _is_agent(block: Mapping) -> bool:
 
 
 def _names_of(root: Mapping) -> set[str]:
-    """Return the names that an execution has a value for: of its workload, and what is set anywhere."""
+    """Return the names of the workload, and those that are set anywhere."""
     schema = mapping_of(mapping_of(root.get("input")).get("properties"))
     return {*mapping_of(root.get("workload")).entries, *schema.entries, *_names_set(root)}
 
