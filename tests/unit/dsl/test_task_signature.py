@@ -56,7 +56,7 @@ def test_entries_with_plain_values_are_defaults_and_computed_ones_are_no_paramet
         ("result = a + b", {"a": {}, "b": {}}),
         ("import math\nx = 1\nresult = math.pi * x * len(rows) + sum(y for y in rows)", {"rows": {}}),
         ("def area(r):\n    return r * factor\nresult = area(size)", {"factor": {}, "size": {}}),
-        ("result = workload['a'] + ctx.get('b') + known", {}),
+        ("result = workload['a'] + ctx.get('b') + known", {"known": {}}),
         ("return city", {"city": {}}),
         ("result = (", {}),
         ("x: int = 3\nfor i in range(n):\n    pass\nresult = [i, x]", {"n": {}}),
@@ -68,8 +68,8 @@ def test_names_that_code_reads_and_nothing_sets_are_required(code, expected):
 
 
 def test_parameters_of_main_have_the_types_of_their_annotations():
-    code = "def main(city: str, days: int = 3, tags: list[str] = (), *, exact: bool, note=None, workload=None): ..."
-    found = signature(f"kind: python\ncode: {code!r}\ninput: {{ note: hi }}")
+    code = "def main(city: str, days: int = 3, tags: list[str] = (), *, exact: bool, note=None, known=0): ..."
+    found = signature(f"kind: python\ncode: {code!r}\ninput: {{ note: hi }}", {"known"})
     assert found == {
         "type": "object",
         "properties": {

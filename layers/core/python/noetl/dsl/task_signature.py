@@ -30,7 +30,7 @@ def signature_of(task: Mapping, known: Collection[str] = ()) -> Schema:
     """Return the JSON Schema of the arguments that a caller may give to a task.
 
     They are the entries of its ``input`` with plain values, which are defaults, and what its Python code reads and nothing
-    else gives. ``known``: names that the playbook has, which the code finds without a caller.
+    else gives. ``known``: names that the playbook has, which parameters of ``main`` get without a caller.
     """
     own = task.get("input", "args", "with")
     inputs = own if isinstance(own, Mapping) else Mapping({}, task.pos)
@@ -39,10 +39,10 @@ def signature_of(task: Mapping, known: Collection[str] = ()) -> Schema:
         for key, value in inputs.items()
         if not _computed(value)
     }
-    taken = {*inputs.entries, *known, *_SCOPES}
+    taken = {*inputs.entries, *_SCOPES}
     required: list[str] = []
     for name, schema, needed in (
-        _of_code(text_of(task.get("code"))) if text_of(task.get("kind")) == "python" else ()
+        _of_code(text_of(task.get("code")), known) if text_of(task.get("kind")) == "python" else ()
     ):
         if name not in taken:
             properties[name] = schema
@@ -65,7 +65,7 @@ def _named(name: str) -> Schema:
     return {"type": _TYPES[name]} if name in _TYPES else {}
 
 
-def _of_code(code: str | None) -> Iterator[tuple[str, Schema, bool]]:
+def _of_code(code: str | None, known: Collection[str]) -> Iterator[tuple[str, Schema, bool]]:
     """Yield (name, schema, required) of each argument.
 
     They are the parameters of ``main``, or the names that code reads and nothing binds.
@@ -77,7 +77,7 @@ def _of_code(code: str | None) -> Iterator[tuple[str, Schema, bool]]:
         return
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == "main":
-            yield from _parameters(node.args)
+            yield from (one for one in _parameters(node.args) if one[0] not in known)
             return
     for name in dict.fromkeys(_unbound(table)):
         yield name, {}, True

@@ -19,7 +19,7 @@ SPEC = KindSpec(
     pool="control",
     default_timeout=120.0,
     aliases={"endpoint": "url"},
-    result_fields=("content", "tool_calls", "finish_reason", "model", "usage"),
+    result_fields=("content", "tool_calls", "finish_reason", "model", "usage", "requests"),
     lowered=True,
 )
 
