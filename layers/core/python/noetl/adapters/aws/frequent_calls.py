@@ -1,4 +1,4 @@
-"""The AWS calls of each start and each step, made with less of botocore's work for each call.
+"""The AWS calls of each start and each step, made with less work for each call.
 
 A call through a client takes 0.5 ms of processor time, most of it for what has the same result each time: the rules of endpoints, the
 check of parameters against the service's model, hooks. These requests are signed by botocore and sent by Python's HTTP client, which takes
