@@ -177,6 +177,10 @@ latency: $(READY) ## how long a step takes on a deployment on this machine (HOME
 cost: $(READY) ## dollars per million step transitions, and of doing nothing, beside Step Functions (ENV=prod; JSON=1 for all counts; PAGE=1 writes the docs)
 	@$(BIN)/python -m tests.bench.cost --env $(if $(filter file,$(origin ENV)),prod,$(ENV)) $(if $(JSON),--json) $(if $(PAGE),--page)
 
+.PHONY: cold-starts
+cold-starts: $(READY) ## what each function imports when it starts cold, and how long that takes (PAGE=1 writes the docs)
+	@$(BIN)/python -m tests.bench.cold_starts $(if $(PAGE),--page)
+
 .PHONY: soak
 soak: $(READY) ## simulated crashes, kills, database stops, whole executions (SEEDS=… KILLS=… STOPS=… EXECUTIONS=…), then outages
 	NOETL_SOAK_SEEDS=$(SEEDS) NOETL_SOAK_KILLS=$(KILLS) NOETL_SOAK_STOPS=$(STOPS) NOETL_SOAK_EXECUTIONS=$(EXECUTIONS) \

@@ -121,6 +121,13 @@ def _polling(one: Properties, all_: Assembly) -> float:
     return polls * prices.QUEUE_REQUESTS / 1e6
 
 
+def _heartbeats(one: Properties, all_: Assembly) -> float:
+    """The metric that each tick of maintenance counts: it is paid by the hours in which it is sent."""
+    if not str(one.get("FunctionName", "")).endswith("-maintenance"):
+        return 0.0
+    return prices.METRIC_MONTH * min(1.0, 60 / all_.tick_minutes())
+
+
 def _ticks(one: Properties, all_: Assembly) -> float:
     """Nothing but maintenance runs in a month of nothing."""
     if not str(one.get("FunctionName", "")).endswith("-maintenance"):
@@ -154,7 +161,7 @@ BILLED: Mapping[str, tuple[str, Price]] = {
     "AWS::EC2::EIP": ("NAT", _each(prices.ADDRESS_HOUR * prices.MONTH_HOURS)),
     "AWS::EC2::Instance": ("NAT", _machine),
     "AWS::Lambda::EventSourceMapping": ("polling of queues", _polling),
-    "AWS::Lambda::Function": ("ticks of maintenance", _ticks),
+    "AWS::Lambda::Function": ("maintenance", lambda one, all_: _ticks(one, all_) + _heartbeats(one, all_)),
     "AWS::CloudWatch::Alarm": ("alarms", _alarm),
     "AWS::CloudWatch::Dashboard": ("dashboard", _each(prices.DASHBOARD_MONTH)),
     "AWS::KMS::Key": ("keys", _each(prices.KEY_MONTH)),

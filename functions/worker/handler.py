@@ -11,8 +11,10 @@ from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.sqs_records import batch_answer, deliveries
 from noetl.runtime.aws.telemetry import telemetry
 from noetl.runtime.aws.worker import open_worker, report
+from noetl.runtime.collector import collect_as_usual
 
 worker = open_worker(CloudSettings.from_env())
+collect_as_usual()
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from noetl.adapters.aws.sqs import LONGEST_VISIBILITY
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.worker import open_worker
 from noetl.runtime.aws.worker_loop import WorkerLoop
+from noetl.runtime.collector import collect_as_usual
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -27,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     options = parser.parse_args(argv)
     worker = open_worker(CloudSettings.from_env())
+    collect_as_usual()
     loop = WorkerLoop(worker, grace=options.grace, idle=options.exit_when_idle, hold=LONGEST_VISIBILITY)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: loop.stop())

@@ -210,6 +210,13 @@ class ObservabilityStack(cdk.Stack):
         service = self._platform.function_name(function)
         return metric("NoETL", name, {"service": service}, statistic, period=period)
 
+    def _waiting(self, name: str) -> cloudwatch.IMetric:
+        """What maintenance finds waiting; it counts nothing while there is nothing."""
+        found = self._counted("maintenance", name, "Maximum")
+        return cloudwatch.MathExpression(
+            expression=f"FILL({name.lower()}, 0)", using_metrics={name.lower(): found}, label=name
+        )
+
     def _dashboard(self, api: ApiStack) -> None:
         queues = self._platform.messaging.queues()
         functions = self._functions.values()
@@ -283,8 +290,8 @@ class ObservabilityStack(cdk.Stack):
             row(
                 "Waiting, and fetched by workers over HTTP",
                 [
-                    self._counted("maintenance", "BacklogEvents", "Maximum"),
-                    self._counted("maintenance", "BacklogCommands", "Maximum"),
+                    self._waiting("BacklogEvents"),
+                    self._waiting("BacklogCommands"),
                     self._counted("api", "Claims"),
                 ],
             ),

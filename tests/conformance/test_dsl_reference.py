@@ -91,7 +91,7 @@ def test_the_agent_calls_the_tools_that_the_model_names(memory_backend, worker, 
     usage = {"total_tokens": 100}
     replies = [{"body": {"choices": [{"message": message}], "usage": usage}} for message in messages]
 
-    case = Case(snippet.place, tmp_path, {"expect": {}, "tools": {"start": replies}})
+    case = Case(snippet.place, tmp_path, {"expect": {}, "tools": {"ask": replies}})
     seen = play(case, memory_backend, worker)
 
     assert (seen.status, seen.error, seen.result) == ("completed", None, {"answer": "5, and cold"})
@@ -99,7 +99,8 @@ def test_the_agent_calls_the_tools_that_the_model_names(memory_backend, worker, 
         {"role": "tool", "tool_call_id": "c1", "content": "5"},
         {"role": "tool", "tool_call_id": "c2", "content": '{"city":"Oslo","celsius":4}'},
     ]
-    assert seen.ctx["said"] == [messages[0], *results, messages[1]]
+    first = {"role": "user", "content": "What is 2 and 3?"}
+    assert seen.ctx["ask_messages"] == [first, messages[0], *results, messages[1]]
     assert seen.ctx["cost"] == pytest.approx(0.002)
 
 

@@ -21,6 +21,7 @@ NOT_REPEATED = frozenset(
         "actions/inline-task-fails",
         "actions/inline-tasks",
         "actions/skip",
+        "agents/reads-errors",
         "arcs/envelope-in-arcs",
         "budget/calls",
         "budget/entries",

@@ -139,6 +139,32 @@ def test_a_conflict_writes_nothing_at_all(store, make):
     _refused(store, make, expected=1, close=(("1", 2, 0),), issue=(make.command("1", turn=1),))
 
 
+@pytest.mark.parametrize("branches", [2, 20])
+def test_commands_of_few_and_of_many_branches_follow_each_other(store, make, branches):
+    """Commands that were issued alone, and those that were issued together, are closed, replaced and followed by others."""
+    store.commit([make.change(issue=(make.command("1"),))], ME)
+    wave = [str(number) for number in range(2, 2 + branches)]
+    store.commit([make.change(1, close=(("1", 1, 0),), issue=tuple(map(make.command, wave)))], ME)
+    for version, command in enumerate(wave, 2):
+        after = str(int(command) + 100)
+        store.commit([make.change(version, close=((command, 1, 0),), issue=(make.command(after),))], ME)
+        wave[version - 2] = after
+    found = store.load([LoadRequest(EID, commands=("1", "2", *wave))]).executions[EID]
+    assert found.fences == dict.fromkeys(wave, Fence(1, 0)) and found.version == 2 + branches
+    first, *_, last = wave
+    for close, issue in (((first, 1, 0), last), ((last, 1, 0), first)):
+        _refused(store, make, expected=found.version, close=(close,), issue=(make.command(issue),))
+    store.commit([make.change(found.version, close=((last, 1, 0),), issue=(make.command(last, turn=1),))], ME)
+    store.release(ME)
+    claimed = store.claim("another", 100)
+    assert sorted(command.command_id for command in claimed) == sorted(wave)
+    assert {command.turn for command in claimed if command.command_id == last} == {1}
+    version = found.version + 1
+    ends = tuple((command, 2, 1 if command == last else 0) for command in wave)
+    store.commit([make.change(version, close=ends)], ME)
+    assert store.open_work(EID)["commands"] == 0
+
+
 def test_unknown_execution_without_created_conflicts(store, make):
     with pytest.raises(VersionConflictError):
         store.commit([make.change(created=None)])

@@ -192,8 +192,14 @@ def test_the_minute_publishes_what_nobody_did(deployment, monkeypatch):
     assert "Heartbeats" in counted, "an alarm rings when it is not counted"
     (message,) = deployment.messages("events.fifo")
     assert signed(message.token, encode_event(message.event), RING)
+    counted.clear()
     assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}
     assert deployment.messages("events.fifo") == [], "it is the queue's now"
+    with psycopg.connect(deployment.dsn) as connection:
+        connection.execute("DELETE FROM noetl.outbox")
+    counted.clear()
+    assert invoke("maintenance", "scheduler/tick.json") == {"batchItemFailures": []}
+    assert counted == ["Heartbeats"], "while nothing happens, nothing else is paid for"
 
 
 def test_dead_letters_go_back_by_themselves_unless_the_engine_laid_them_aside(deployment, monkeypatch):

@@ -288,10 +288,10 @@ def connection(module_database: str) -> Iterator[psycopg.Connection]:
 
 
 def columns(connection: psycopg.Connection) -> Iterator[tuple[str, str, str]]:
-    """(table, column, type) of all that can be damaged and has rows of b."""
+    """(table, column, type) of all that can be damaged and has rows of b: what is made of other columns cannot."""
     found = connection.execute(
         "SELECT c.table_name, c.column_name, c.data_type FROM information_schema.columns c"
-        " WHERE c.table_schema = 'noetl' AND c.data_type = ANY(%s) ORDER BY 1, 2",
+        " WHERE c.table_schema = 'noetl' AND c.data_type = ANY(%s) AND c.is_generated = 'NEVER' ORDER BY 1, 2",
         [list(BY_TYPE)],
     ).fetchall()
     for table, column, kind in found:
@@ -336,8 +336,23 @@ def damaged(connection: psycopg.Connection, table: str, column: str, kind: str, 
         with connection.transaction():
             connection.execute("SET LOCAL session_replication_role = replica")  # nothing goes with a row
             connection.execute(sql.SQL("DELETE FROM {}").format(place))
-            connection.execute(sql.SQL("INSERT INTO {} OVERRIDING SYSTEM VALUE TABLE kept").format(place))
+            given = sql.SQL(", ").join(map(sql.Identifier, written(connection, table)))
+            connection.execute(
+                sql.SQL("INSERT INTO {} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM kept").format(
+                    place, given, given
+                )
+            )
     connection.execute("DROP TABLE kept")
+
+
+def written(connection: psycopg.Connection, table: str) -> list[str]:
+    """Columns that are not made of others."""
+    rows = connection.execute(
+        "SELECT c.column_name FROM information_schema.columns c"
+        " WHERE c.table_schema = 'noetl' AND c.table_name = %s AND c.is_generated = 'NEVER'",
+        [table],
+    )
+    return [str(name) for (name,) in rows]
 
 
 def looks(

@@ -17,9 +17,20 @@ from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.query_memory import NICE
 from noetl.adapters.embedded.server import SETTINGS, EmbeddedServer, open_embedded
 from noetl.adapters.postgres import Database
+from noetl.adapters.postgres.executions.fact_rows import short
 from noetl.adapters.postgres.history_sql import PostgresHistorySql
 from noetl.adapters.postgres.reader_role import VIEWS_SCHEMA, make_reader_role
+from noetl.domain import codec
 from noetl.domain.errors import InfrastructureError, InvalidInputError, NoetlError, NotFoundError
+from noetl.domain.facts.facts import (
+    Arrival,
+    CallDone,
+    CommandIssued,
+    NextEvaluated,
+    StepEntered,
+    StepExited,
+    encode_facts,
+)
 from noetl.services.history.run_sql import VIEWS, check_sql, run_sql
 from tests.parts import parted
 from tests.waiting import PATIENCE
@@ -84,6 +95,30 @@ def test_executions_steps_facts_items_and_values(history):
     assert rows(history, "WITH a AS (SELECT 1 AS n) SELECT n, 1.5, 'x'::text, true, NULL FROM a") == [
         [1, "1.5", "x", True, None]
     ]
+
+
+NEXT = [
+    CallDone(7, "a", result=["nul \0 half \ud800", [1]]),
+    StepExited(7, "a"),
+    NextEvaluated(7, "a", (Arrival(8, "b", 3),)),
+]
+
+
+def test_facts_of_a_row_that_keeps_them_short_are_all_there(history, module_database):
+    facts = encode_facts([*NEXT, StepEntered(8, "b"), CommandIssued(8, "b", "8", "python")])
+    with psycopg.connect(module_database, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO noetl.event (execution_id, event_id, lane, seq, type, at, facts)"
+            " VALUES (382358247895465986, 'cmd:7:0', 0, 2, 'call.done', now(), %s)",
+            [short(facts).decode()],
+        )
+    query = "SELECT number, name, step, run, fact FROM facts WHERE execution_id = 382358247895465986 ORDER BY number"
+    expected = codec.decode(facts)
+    expected[0]["result"][0] = "nul � half �"
+    found = [
+        [number, fact["name"], fact["step"], fact["run"], fact] for number, fact in enumerate(expected, 1)
+    ]
+    assert short(facts) != facts and rows(history, query) == found
 
 
 def test_rows_and_bytes_have_limits(history, monkeypatch):

@@ -191,6 +191,40 @@ def test_absolute_names_of_earlier_rows_open_no_folder_and_their_playbooks_stay(
         ]
 
 
+def test_commands_that_an_earlier_schema_has_are_found_after_it(empty):
+    """Few of an execution keep no index up to date; those of loops, and many of one execution, are found by their ids."""
+    ids = [(1, "7", -1), (1, "8", -1), (1, "9.r0.0", 0), *((2, str(number), -1) for number in range(1, 10))]
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(migrations._JOURNAL)
+        for name, text in migrations.scripts().items():
+            if name.startswith(migrations.MIGRATIONS) and name < "migrations/0057":
+                connection.execute(text)
+                migrations._record(connection, name, migrations._checksum(text))
+        for execution, command, round_ in ids:
+            connection.execute(
+                "INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, payload, lost)"
+                " VALUES (%s, %s, 7, %s, 'me', now(), '{}', 2)",
+                (execution, command, round_),
+            )
+        before = connection.execute(
+            "SELECT id, execution_id, command_id FROM noetl.command ORDER BY id"
+        ).fetchall()
+    assert migrations.migrate(empty)[:2] == [
+        "migrations/0057_rows_of_commands",
+        "migrations/0058_short_facts",
+    ]
+    with psycopg.connect(empty, autocommit=True) as connection:
+        columns = "SELECT id, execution_id, command_id FROM noetl.command WHERE owner = 'me' AND lost = 2 ORDER BY id"
+        assert connection.execute(columns).fetchall() == before
+        places = connection.execute("SELECT place FROM noetl.command ORDER BY id").fetchall()
+        assert [place for (place,) in places] == ["", "", "9.r0.0", *(str(number) for number in range(1, 10))]
+        new = connection.execute(
+            "INSERT INTO noetl.command (execution_id, command_id, run, not_before, payload)"
+            " VALUES (3, '1', 1, now(), '{}') RETURNING id"
+        ).fetchone()
+        assert new is not None and new[0] > max(row[0] for row in before)
+
+
 def test_what_earlier_rows_say_of_a_skipped_moment_is_kept_with_its_cause(empty):
     """A name is the cause that its reason means; the reason is one that `fire_schedule` writes."""
     migrations.migrate(empty)

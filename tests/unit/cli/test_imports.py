@@ -63,7 +63,7 @@ def test_reading_plain_options_loads_no_validators():
 def test_a_command_that_looks_hardly_collects_garbage_and_one_that_goes_on_collects_as_usual():
     code = (
         "import gc, sys\n"
-        "from noetl.cli.collector import RUNNING\n"
+        "from noetl.runtime.collector import RUNNING\n"
         "told = []\n"
         "from noetl.cli.actions import inspect\n"
         "from noetl.cli.client import runtime_access\n"

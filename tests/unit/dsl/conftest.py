@@ -46,8 +46,8 @@ PARAMS: dict[str, tuple[str, ...]] = {
     "workbook": ("name",),
     "iterator": ("collection", "element", "mode", "task"),
 }
-REAL = "wait"
-"""The compiler itself knows what this kind is for; its parameters are checked by the real one."""
+REAL = ("agent", "wait")
+"""The compiler itself knows what these kinds are for; their parameters are checked by the real ones."""
 REQUIRED = {"http": "url", "python": "code", "playbook": "path", "script": "uri"}
 
 
@@ -55,13 +55,13 @@ class FakeKinds:
     """Knows parameter names only."""
 
     def names(self) -> tuple[str, ...]:
-        return tuple(sorted((*SPECS, REAL)))
+        return tuple(sorted((*SPECS, *REAL)))
 
     def spec(self, name: str) -> KindSpec:
-        return default_registry().spec(name) if name == REAL else SPECS[name]
+        return default_registry().spec(name) if name in REAL else SPECS[name]
 
     def check(self, name: str, params: Mapping[str, Any]) -> list[ParamProblem]:
-        if name == REAL:
+        if name in REAL:
             return default_registry().check(name, params)
         spec, known = SPECS[name], PARAMS[name]
         given = {spec.aliases.get(param, param) for param in params}
@@ -86,7 +86,7 @@ class FakeKinds:
         return default_registry().sql_lists(text)
 
     def schema(self, name: str) -> dict[str, Any]:
-        if name == REAL:
+        if name in REAL:
             return default_registry().schema(name)
         names = (*PARAMS[name], *SPECS[name].aliases)
         schema: dict[str, Any] = {

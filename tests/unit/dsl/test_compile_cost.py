@@ -81,3 +81,18 @@ def test_too_many_steps_are_refused_before_any_work_is_done_on_them():
         assert [found.code for found in refused.value.diagnostics] == ["too-many-steps"]
 
     assert calls(compile_it) < 1.1 * reading
+
+
+def test_lints_of_code_share_its_tree():
+    """Each of them walked through all of it, several times: more than 50 calls for each character."""
+    code = "".join(
+        f"        n_{at} = load.get('k_{at}', {{}}).get('x', [1])\n        total = n_{at} + 1\n"
+        for at in range(100)
+    )
+    text = (
+        f"{HEAD}workflow:\n  - step: start\n    tool: {{ kind: duckdb, query: SELECT 1 }}\n"
+        "    next: { arcs: [{ step: use }] }\n"
+        f'  - step: use\n    tool:\n      kind: python\n      input: {{ load: "{{{{ start }}}}" }}\n      code: |\n{code}'
+    )
+    compile_playbook(text.replace("n_", "m_"), kinds=KINDS)
+    assert calls(lambda: compile_playbook(text, kinds=KINDS)) < 25 * len(text)

@@ -32,6 +32,7 @@ workflow:
   - {{ step: end, tool: {{ kind: noop }} }}
 """
 WAIT = "tool: { kind: wait, callback: true, timeout: 1h }"
+HTTP = 'tool: { kind: http, url: "http://a.test/" }'
 CODE_STEP = 'tool: { kind: python, code: "result = 1" }'
 
 
@@ -109,8 +110,15 @@ def test_an_error_in_when_keeps_its_place():
         ("on: faild", CODE_STEP, "unknown-end", "failed"),
         ("on: step.done", CODE_STEP, "unknown-end", "done"),
         ("on: loop.done", CODE_STEP, "unknown-end", "done"),
+        ("on: DONE", CODE_STEP, "unknown-end", "done"),
+        ("on: success", CODE_STEP, "unknown-end", "done"),
+        ("on: error", CODE_STEP, "unknown-end", "failed"),
+        ("on: http_5xx", HTTP, "unknown-end", "server_error"),
+        ("on: step.enter", CODE_STEP, "unknown-end", "case"),
         ("on: []", WAIT, "wrong-type", "1 to 20"),
         ("on: 404", WAIT, "wrong-type", "http_404"),
+        ("on: 08006", CODE_STEP, "wrong-type", "in quotes"),
+        ("on: 1e5", CODE_STEP, "wrong-type", "in quotes"),
         ("on: { done: true }", WAIT, "wrong-type", "done, failed"),
         ('on: done, when: "{% if true %}1{% endif %}"', WAIT, "guard-not-expression", "braces"),
     ],
@@ -124,9 +132,46 @@ def test_refused(arc, step, code, hint):
     assert problem.line == 8
 
 
-@pytest.mark.parametrize("word", ["ValueError", "timeout", "undefined", "worker_lost", "40P01"])
+@pytest.mark.parametrize(
+    "word",
+    ["ValueError", "timeout", "undefined", "40P01", "failed_by_rule", "gone", "tls_failed", "aws_failed"],
+)
 def test_a_kind_that_does_not_list_its_codes_may_end_with_any(word):
     assert f"'{word}'" in arc_of(f'on: "{word}"', CODE_STEP)[1].when.source
+
+
+def test_a_result_that_cannot_be_stored_ends_a_step_of_any_kind():
+    assert "'result_store_failed'" in arc_of("on: result_store_failed", HTTP)[1].when.source
+
+
+@pytest.mark.parametrize(
+    ("arc", "code"),
+    [
+        ('on: done, when: "{{ start.status_code == 404 }}"', "failed-status"),
+        ('on: [done, http_404], when: "{{ start.status_code == 404 }}"', None),
+        ('on: done, when: "{{ 1 == 1 }}"', "no-effect"),
+        ('on: done, when: "{{ 1 == 2 }}"', "never-fires"),
+    ],
+)
+def test_what_is_said_about_when_alone_is_said_beside_on(arc, code):
+    found = compile_playbook(PLAYBOOK.format(step=HTTP, arc=arc), kinds=default_registry()).diagnostics
+    assert [(one.code, one.line) for one in found] == ([(code, 8)] if code else [])
+
+
+@pytest.mark.parametrize("never", ["false", "0", '"no"', '""'])
+def test_an_arc_that_is_never_taken_takes_nothing_from_the_next(never):
+    text = PLAYBOOK.format(step=WAIT, arc=f"on: done, when: {never} }}, {{ step: end")
+    found = compile_playbook(text, kinds=default_registry()).diagnostics
+    assert [one.message for one in found] == ["this can never be reached: its guard is always false"]
+
+
+def test_two_arcs_on_done_are_taken_together():
+    arcs = "on: done }, { step: other, on: done"
+    text = PLAYBOOK.format(step=WAIT, arc=arcs).replace("arcs:", "spec: { mode: inclusive }, arcs:")
+    text = text.replace("kind: noop } }", "kind: noop }, set: { ctx.x: 1 } }")
+    text += "  - { step: other, tool: { kind: noop }, set: { ctx.x: 2 } }\n"
+    found = compile_playbook(text, kinds=default_registry()).diagnostics
+    assert [(one.code, one.line) for one in found] == [("concurrent-write", 10)]
 
 
 def test_the_layout_puts_on_behind_the_step():

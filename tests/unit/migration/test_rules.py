@@ -312,6 +312,34 @@ REFUSED = {
         "  - { step: one, tool: { kind: noop } }\n  - { step: two, tool: { kind: noop } }\n",
         ("then-sequence", 7, 42, "one after the other"),
     ),
+    "a template that is the name of an argument": (
+        "  - step: start\n    tool: { kind: python, code: 'result = dict({{ workload.key }}=1)' }\n",
+        ("code-templates", 6, 27, "a part of it"),
+    ),
+    "a template that is the name of a variable": (
+        "  - step: start\n    tool: { kind: python, code: '{{ workload.key }} = 1' }\n",
+        ("code-templates", 6, 27, "a part of it"),
+    ),
+    "a here document whose quoted end has a space": (
+        "  - step: start\n    tool:\n      kind: shell\n      command: |\n        cat <<'END OF'\n        {{ n }}\n        END OF\n",
+        ("shell-commands", 8, 7, "quoted end"),
+    ),
+    "quotes of a command in a here document": (
+        "  - step: start\n    tool:\n      kind: shell\n      command: |\n        cat <<END\n        $(echo '{{ n }}')\n        END\n",
+        ("shell-commands", 8, 7, "in quotes of a command"),
+    ),
+    "quotes of a command in ticks in a here document": (
+        "  - step: start\n    tool:\n      kind: shell\n      command: |\n        cat <<END\n        `echo '{{ n }}'`\n        END\n",
+        ("shell-commands", 8, 7, "in quotes of a command"),
+    ),
+    "a template that makes the name of a variable": (
+        '  - step: start\n    tool:\n      kind: shell\n      command: |\n        echo "${{ n }}"\n',
+        ("shell-commands", 8, 7, "name of a variable"),
+    ),
+    "a case in a command in quotes": (
+        '  - step: start\n    tool:\n      kind: shell\n      command: |\n        echo "$(case a in a) echo "{{ n }}";; esac)"\n',
+        ("shell-commands", 8, 7, "`case` within"),
+    ),
     "a template that counts in braces": (
         "  - step: start\n    tool: { kind: shell, command: 'for i in {1..{{ n }}}; do echo $i; done' }\n",
         ("shell-commands", 6, 26, "counts in braces"),

@@ -36,6 +36,19 @@ def test_tasks_run_in_order_and_see_each_other(run: Run) -> None:
     assert made.facts() == ["task.started", "task.done"] * 2
 
 
+def test_tasks_of_the_engine_are_no_calls(run: Run) -> None:
+    rule = "when: \"{{ outcome.status == 'error' }}\", then: { do: retry, attempts: 4, backoff: none }"
+    body = pipeline(
+        "- opening: { kind: noop }",
+        f"- ask: {{ kind: http, url: u, spec: {{ policy: {{ rules: [{{ {rule} }}] }} }} }}",
+    )
+    assert run(body, {"opening": [1], "ask": ["ok"]}).outcome.meta["attempts"] == 1
+    assert run(body, {"opening": [1], "ask": [BUSY, "ok"]}).outcome.meta["attempts"] == 2
+    assert run(body, {"opening": [1], "ask": [BUSY]}).outcome.meta["attempts"] == 4, (
+        "as many as the rule says"
+    )
+
+
 def test_a_name_that_means_nothing_here_is_not_suggested(run: Run) -> None:
     made = run(pipeline("- a: { kind: python, args: { n: '{{ results.b }}' }, code: x }"), {"a": [1]})
     assert made.outcome.error is not None and "_results" not in (made.outcome.error.hint or "")

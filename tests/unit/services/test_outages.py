@@ -16,6 +16,7 @@ from noetl.services.messaging.send_events import signed_event
 from noetl.services.orchestrator.dead_letters import look, send_back
 from noetl.services.queries.analyze import Analysis, AnalyzeDeps
 from noetl.services.worker.consume_commands import work_batch
+from noetl.services.worker.crew import CREW
 from tests.conformance.explained import check_explained
 from tests.doubles.deliveries import MemoryDeliveries
 from tests.doubles.inspection import MemoryInspection
@@ -265,7 +266,9 @@ def test_a_command_is_not_given_up_with_the_one_that_its_workers_died_of(monkeyp
     """They come in one batch each time, for the queue offers again at once what a dead worker had."""
     died, held = threading.Event(), threading.Event()
     begun: list[tuple[int, int]] = []
-    before = set(threading.enumerate())
+    started: list[object] = []
+    begin = CREW.begin
+    monkeypatch.setattr(CREW, "begin", lambda work: (started.append(work), begin(work)))
 
     def tool(params, context):
         begun.append((received, params["v"]))
@@ -275,8 +278,7 @@ def test_a_command_is_not_given_up_with_the_one_that_its_workers_died_of(monkeyp
 
     def all_begun():
         """Whoever was started by this worker is in its call, and dies there."""
-        threads = [one for one in threading.enumerate() if one.name == "noetl-io" and one not in before]
-        return held.is_set() and (received, PILL) in begun and len(threads) == len(begun)
+        return held.is_set() and (received, PILL) in begun and len(started) == len(begun)
 
     bench = WorkerBench(tool=tool, tries=Tries())
     batch = bench.put(bench.command(PILL), bench.command(OTHER))

@@ -87,6 +87,10 @@ def test_an_expression_keeps_the_type_of_its_value(source: str, expected: Any) -
         ("[1, 2, 3] | slice(2) | list", [[1, 2], [3]]),
         ("{'b': 1, 'a': 2} | dictsort", [["a", 2], ["b", 1]]),
         ("{'b': 1} | items | list", [["b", 1]]),
+        (
+            "{'a': 1, 'b': 2} | combine({'b': 3}, {'c': people[0]})",
+            {"a": 1, "b": 3, "c": {"name": "Bo", "age": 20}},
+        ),
         ("'<a>' | tojson", '"<a>"'),
         ("people[0] | tojson | fromjson", {"name": "Bo", "age": 20}),
         ("'x' | b64encode | b64decode", "x"),

@@ -170,6 +170,37 @@ def test_a_loop_result_is_a_list_that_counts(source: str, expected: Any) -> None
     assert evaluate(source, p=StepView({"status": "success", "data": LOOP})) == expected
 
 
+ENDED = {
+    "kind": "loop_result",
+    "results": [10, {"error": {"code": "c"}}, {"error": "of code"}, {"a": 1}],
+    "count": 4,
+    "failed": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("p.failures", [{"index": 1, "error": {"code": "c"}}]),
+        ("p.failures | map(attribute='error.code') | first", "c"),
+        ("p.successes", [10, {"error": "of code"}, {"a": 1}]),
+        ("p.successes[2].a", 1),
+    ],
+)
+def test_a_loop_result_divides_its_items_by_their_ends(source: str, expected: Any) -> None:
+    assert evaluate(source, p=wrap(ENDED)) == expected
+    assert evaluate(source, p=StepView({"status": "success", "data": ENDED})) == expected
+    store = Store(ENDED["results"])
+    assert evaluate(source, p=wrap({**ENDED, "results": store.ref}, store.hydrate)) == expected
+
+
+def test_a_loop_without_failures_knows_them_without_being_loaded() -> None:
+    store = Store([1, 2])
+    loop = wrap({**ENDED, "results": store.ref, "failed": 0}, store.hydrate)
+    assert evaluate("p.failures", p=loop) == [] and evaluate("p.successes", p=loop) is store.ref
+    assert store.loads == 0
+
+
 def test_a_large_loop_result_counts_without_being_loaded() -> None:
     store = Store([1, 2])
     loop = wrap({**LOOP, "results": store.ref, "count": 2}, store.hydrate)

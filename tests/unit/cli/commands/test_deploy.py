@@ -40,6 +40,8 @@ if verb == "synth":
     for place, name in enumerate(stacks):
         (folder / (name + ".json")).write_text(json.dumps({"Resources": {str(n): 0 for n in range(place + 2)}}))
     (folder / "manifest.json").write_text(json.dumps({"artifacts": artifacts}))
+    if "BILL" in os.environ:
+        (folder / "idle-cost.json").write_text(json.dumps({"dollars_per_month": json.loads(os.environ["BILL"])}))
 elif verb == "diff":
     print("[+] AWS::SQS::Queue Events")
 elif verb == "deploy":
@@ -134,6 +136,20 @@ def test_looking_changes_nothing(noetl, calls, aws):
     assert verbs(calls) == ["synth", "diff", "synth"]
     assert noetl("deploy", "dev").code == 2, "nobody agreed"
     assert len(calls()) == 3
+
+
+def test_an_idle_month_is_priced_beside_the_last_deployment(noetl, calls, aws, monkeypatch):
+    monkeypatch.setenv("BILL", '{"database": 1.82, "NAT": 7.36}')
+    ran = noetl("deploy", "dev", "--dry-run")
+    assert "  together                      9.18\n" in ran.out and "against" not in ran.out
+    assert noetl("deploy", "dev", "--yes").code == 0
+    monkeypatch.setenv("BILL", '{"database": 87.6, "alarms": 1.4}')
+    ran = noetl("deploy", "dev", "--dry-run")
+    assert "  database                     87.60  (+85.78)\n" in ran.out
+    assert "  NAT                           0.00  (-7.36)\n" in ran.out
+    assert "  together                     89.00  (+79.82 against what is deployed)\n" in ran.out
+    *_, cost = noetl("deploy", "dev", "--dry-run", "--json").json
+    assert (cost["total"], cost["change"], cost["deployed"]["NAT"]) == (89.0, 79.82, 7.36)
 
 
 def test_an_account_is_prepared_when_it_is_asked_for(noetl, calls, aws, monkeypatch):

@@ -83,7 +83,9 @@ def test_keys_that_code_writes(text, expected):
 def test_a_loop_has_counts_and_results():
     found = fields("loop: { in: [1], iterator: n }\ntool: { kind: noop, args: { a: 1 } }")
     assert (
-        found[:4] == ["count", "failed", "results", "stats"] and "stats.success" in found and "a" not in found
+        found[:6] == ["count", "failed", "results", "stats", "failures", "successes"]
+        and "stats.success" in found
+        and "a" not in found
     )
 
 

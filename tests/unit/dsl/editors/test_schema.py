@@ -123,5 +123,7 @@ def test_wrong_shapes_are_refused(validator):
         *("limit-bounds-nothing", "limit-per-without-rate", "callback-label"),
         *("wait-schema", "wait-two-ways", "wait-until-without-offset"),
         *("vars-of-a-task", "document-path", "cache-ttl", "cache-without-a-tool"),
+        *("agent-asks-nothing", "agent-in-a-loop", "agent-inclusive", "agent-with-rules"),
+        *("agent-tool-jumps", "agent-tools-of-one-label", "agent-with-a-join"),
     }
     assert refused >= 60

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from noetl.adapters.aws.clients import forget_clients
 from noetl.domain.errors import InvalidInputError
+from noetl.runtime.aws import engine as cloud_engine
 from noetl.runtime.aws import worker as cloud_worker
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.worker import CloudWorker, open_worker, reachable
 from tests.unit.services.batch_bench import Bench
+from tests.waiting import PATIENCE
+
+ROOT = Path(__file__).resolve().parents[4]
 
 ENVIRONMENT = {
     "NOETL_ENV": "test",
@@ -102,3 +111,32 @@ def test_a_worker_of_an_emulator_hands_out_addresses_by_path(monkeypatch):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:4566")
     worker = opened(NOETL_PUBLIC_URL="http://ab12cd.execute-api.127.0.0.1:4566")
     assert worker.deps.worker.callback_base == "http://127.0.0.1:4566/_aws/execute-api/ab12cd"
+
+
+def test_a_function_looks_through_what_it_loaded_no_more(tmp_path):
+    code = (
+        "import gc, sys\n"
+        "from noetl.runtime.aws import worker\n"
+        f"worker.WORK_FOLDER = {str(tmp_path / 'work')!r}\n"
+        "import handler\n"
+        "from noetl.runtime.collector import RUNNING\n"
+        "print(gc.get_threshold() == RUNNING, gc.get_freeze_count() > 10_000)"
+    )
+    known = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")}
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**ENVIRONMENT, **known, "PYTHONPATH": str(ROOT / "functions" / "worker")},
+        timeout=PATIENCE,
+    )
+    assert result.stdout.strip() == "True True", result.stderr
+
+
+def test_the_engine_of_a_function_is_looked_through_no_more(monkeypatch):
+    told: list[str] = []
+    monkeypatch.setattr(cloud_engine, "open_parts", lambda settings: told.append("parts"))
+    monkeypatch.setattr(cloud_engine, "open_engine", lambda settings, parts: told.append("engine"))
+    monkeypatch.setattr(cloud_engine, "collect_as_usual", lambda: told.append("frozen"))
+    cloud_engine.CloudEngine(CloudSettings.from_env(ENVIRONMENT)).open()
+    assert told == ["parts", "engine", "frozen"]

@@ -228,6 +228,23 @@ def test_a_process_reads_an_execution_once_and_knows_it_from_then_on(monkeypatch
     assert bench.store.info(first.execution_id).status == "completed"
 
 
+def test_what_a_process_remembers_does_not_outlive_a_restore_of_the_database(monkeypatch):
+    """Versions of the restored database are those of another history: no commit over what is remembered would tell."""
+    bench, passed = Asking(), [0.0]
+    recent = Recent(lambda: bench.time, whole=10, kept=300, wall=lambda: passed[0])
+    bench.deps = replace(bench.deps, engine=replace(bench.deps.engine, recent=recent))
+    first = bench.begun()
+    ((second, _),) = commands(bench.ask(bench.answer(first)).answer)
+    passed[0] = 300.0
+    reads, load = [], bench.store.load
+    monkeypatch.setattr(bench.store, "load", lambda requests: reads.append(len(requests)) or load(requests))
+    ((third, _),) = commands(bench.ask(bench.answer(second)).answer)
+    assert reads == []
+    passed[0] = 600.1
+    assert bench.ask(bench.answer(third)).answer == DecideAnswer(VERSION)
+    assert reads and bench.store.info(first.execution_id).status == "completed"
+
+
 @pytest.mark.parametrize(
     "event",
     [

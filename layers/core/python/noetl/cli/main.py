@@ -8,8 +8,8 @@ import os
 import sys
 from contextlib import suppress
 
-from noetl.cli.collector import collect_rarely
 from noetl.cli.errors import ENVIRONMENT, NO_MEMORY, guarded
+from noetl.runtime.collector import collect_rarely
 
 
 def main() -> int:

@@ -33,7 +33,7 @@ def check_program(lowering: Lowering, program: Program, root: Mapping) -> None:
     handles = text_of(handler.get("step") if isinstance(handler, Mapping) else handler) or ""
     _check_reachable(program, names, handles, diagnostics)
     if executor.get("entry_step") is None and "start" not in names and names:
-        _check_first(program, names, handles, diagnostics)
+        _check_first(program, names, handles, lowering)
     for step in program.steps:
         _check_join(step, diagnostics)
     known = frozenset(step.name for step in program.steps)
@@ -94,20 +94,27 @@ def _check_reachable(program: Program, names: list[str], handler: str, diagnosti
             )
 
 
-def _check_first(program: Program, names: list[str], handler: str, diagnostics: Diagnostics) -> None:
+def _check_first(program: Program, names: list[str], handler: str, lowering: Lowering) -> None:
     """Warn of an entry that only the order of the steps names, while something leads to it.
 
     A step that may be meant instead is one that nothing leads to, which has a warning of its own.
     """
     first = next(step for step in program.steps if step.name == program.entry)
-    leads = next((edge.source for edge in edges(program) if edge.target == first.name), None)
+    leads = next(
+        (
+            edge.source
+            for edge in edges(program)
+            if edge.target == first.name and lowering.agents.get(edge.source) != first.name
+        ),
+        None,
+    )
     if leads is not None:
         doubt = f"although {leads!r} leads to it" if leads != first.name else "although it leads to itself"
     elif first.name in (handler, program.final_step):
         doubt = "although it is also where the execution goes in the end"
     else:
         return
-    diagnostics.warning(
+    lowering.diagnostics.warning(
         "entry-first-step",
         f"no step is called start: the execution begins at {first.name!r}, the first one, {doubt}",
         first.pos,

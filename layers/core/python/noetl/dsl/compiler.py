@@ -18,6 +18,7 @@ from noetl.dsl.checks import check_program
 from noetl.dsl.diagnostics import Diagnostic, Diagnostics
 from noetl.dsl.expressions import BUILT_INS, GLOBALS
 from noetl.dsl.lowering import lower
+from noetl.dsl.lowering.agents import with_agents
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import Program
 from noetl.dsl.reachability import with_reachability
@@ -106,6 +107,7 @@ def _files(playbook: str | bytes, behind: str, diagnostics: Diagnostics) -> dict
 
 
 def _lower_and_check(lowering: Lowering, root: Mapping, source_name: str) -> Program:
+    root = with_agents(lowering, root)
     lowering.ambiguous = _stored_names(root) & (BUILT_INS | GLOBALS)
     program = lower(lowering, root, source_name=source_name)
     program = with_reads(with_reachability(program), lowering.kinds)

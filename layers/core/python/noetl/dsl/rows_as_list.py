@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable
 
-from noetl.dsl.python_source import parse_python
+from noetl.dsl.python_source import PythonTree, python_tree
 
 SQL_KINDS = frozenset({"postgres", "duckdb", "snowflake"})
 NO_ROWS = ("table", "copy", "result", "save")
@@ -43,8 +43,8 @@ def takes_for_summary(code: str, names: set[str]) -> set[str]:
     """
     tree = _tree(code)
     known = _known(tree, names, _values_of)
-    read = {owner for node in ast.walk(tree) for owner in _owners(node)}
-    lists = _uses(tree)[0] | {word for node in ast.walk(tree) for word in _items_of(node)}
+    read = {owner for node in tree.nodes for owner in _owners(node)}
+    lists = _uses(tree)[0] | {word for node in tree.nodes for word in _items_of(node)}
     return {name for name, words in known.items() if words & read and not words & lists}
 
 
@@ -85,18 +85,18 @@ def takes_for_list(code: str, names: set[str]) -> set[str]:
     return {name for name, words in known.items() if words & lists and not words & others}
 
 
-def _tree(code: str) -> ast.AST:
+def _tree(code: str) -> PythonTree:
     """Return the tree of the code; an empty one of code that cannot be read."""
     try:
-        return parse_python(code)
+        return python_tree(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ast.Module([], [])
+        return PythonTree(ast.Module([], []))
 
 
-def _known(tree: ast.AST, names: set[str], read: Callable[[ast.expr], set[str]]) -> dict[str, set[str]]:
+def _known(tree: PythonTree, names: set[str], read: Callable[[ast.expr], set[str]]) -> dict[str, set[str]]:
     """Return the variables that hold each of ``names``; ``read`` names what a value is."""
     known = {name: {name} for name in names}
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         if isinstance(node, ast.Assign):
             targets = {target.id for target in node.targets if isinstance(target, ast.Name)}
             for name in names & read(node.value):
@@ -126,11 +126,11 @@ def _keyed(node: ast.AST) -> tuple[ast.expr | None, str | None]:
     return owner, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
 
-def _uses(tree: ast.AST) -> tuple[set[str], set[str]]:
+def _uses(tree: PythonTree) -> tuple[set[str], set[str]]:
     """Return the names that are tested for a list, and those that are used in another way."""
     lists: set[str] = set()
     others: set[str] = set()
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
             if len(node.args) == 2 and isinstance(node.args[0], ast.Name):
                 (lists if _only_lists(node.args[1]) else others).add(node.args[0].id)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from noetl.dsl.python_source import parse_python
+from noetl.dsl.python_source import PythonTree, parse_python, python_tree
 
 _OF_SQL = re.compile(r"command_\d+|rows|row_count|columns|affected_rows|results")
 """Entries of a result of SQL, as code reads them."""
@@ -26,8 +26,6 @@ _OF_TEXT = frozenset(
     }
 )
 """Methods that a text has, and no mapping."""
-OF_LISTS = frozenset({"len", "sorted", "zip", "zip_longest", "list", "tuple", "enumerate", "reversed"})
-"""Functions that take a list of rows."""
 _FIRST_LINE = re.compile(r"[^\n]*\n?")
 _DEPTH = 4
 """Entries below each other that are looked at: of the context, of a result, of a list."""
@@ -61,23 +59,20 @@ class CodeShapes:
     ``given``: entries of the input → source; ``named``: sources that ``context`` answers.
     """
 
-    tree: ast.Module
+    tree: PythonTree
     given: Mapping[str, str]
     named: Collection[str]
-    parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    parents: Mapping[ast.AST, ast.AST] = field(default_factory=dict)
     held: dict[str, Known] = field(default_factory=dict)
     values: dict[str, ast.expr] = field(default_factory=dict)
     """Names that are assigned once → what is assigned."""
     uses: dict[str, list[ast.Name]] = field(default_factory=lambda: defaultdict(list))
-    within_texts: set[ast.AST] = field(default_factory=set)
-    """What is in the braces of f-strings."""
 
     def __post_init__(self) -> None:
-        for node in ast.walk(self.tree):
-            self.parents.update((child, node) for child in ast.iter_child_nodes(node))
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        self.parents = self.tree.parents
+        for node in self.tree.names:
+            if isinstance(node.ctx, ast.Load):
                 self.uses[node.id].append(node)
-        self.within_texts = _in_texts(self.tree)
         bound = Counter(_bound(self.tree))
         self.held = {name: ("whole", source) for name, source in self.given.items() if name not in bound}
         for name in _parameters(self.tree) - self.given.keys() - bound.keys():
@@ -87,16 +82,19 @@ class CodeShapes:
 
     def _follow(self, bound: Mapping[str, int]) -> None:
         """Follow assignments and loops; each round also follows what was assigned further down."""
+        sets = [one for one in self.tree.nodes if isinstance(one, ast.Assign | ast.For | ast.comprehension)]
         for _ in range(_ROUNDS):
             items: dict[str, list[Known]] = defaultdict(list)
-            for node in ast.walk(self.tree):
-                if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            for node in sets:
+                if isinstance(node, ast.Assign):
                     target = node.targets[0]
+                    if len(node.targets) > 1:
+                        continue
                     if isinstance(target, ast.Name) and bound.get(target.id) == 1:
                         self.values[target.id] = node.value
                         if (found := self.known(node.value)) is not None:
                             self.held[target.id] = found
-                elif isinstance(node, ast.For | ast.comprehension):
+                else:
                     for name, found in self._items(node):
                         items[name].append(found)
             for name, every in items.items():
@@ -166,7 +164,7 @@ def data_of_sql(code: str, given: Mapping[str, str], named: Collection[str]) -> 
     known = CodeShapes(tree, given, named)
     found: dict[ast.expr, bool] = {}
     tested = _tested_for_data(known)
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         owner: ast.expr | None = None
         key: object = None
         if isinstance(node, ast.For | ast.comprehension):
@@ -203,7 +201,7 @@ def status_words(
         return []
     known = CodeShapes(tree, given, named)
     found = []
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In):
             continue
         owner, key, default = keyed(node.left)
@@ -243,7 +241,7 @@ def whole_answers(
     known = CodeShapes(tree, given, named)
     found: dict[str, Reading] = {}
     data: set[str] = set()
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         owner, key, _ = keyed(node)
         of = known.known(owner) if owner is not None and isinstance(node, ast.expr) else None
         if of is None or of[0] != ("item" if of[1] in loops else "whole"):
@@ -261,7 +259,7 @@ def free_names(code: str, name: str) -> list[Reading]:
     tree = tree_of(code, name)
     if tree is None or name in _bound(tree) or name in _parameters(tree):
         return []
-    within = _in_texts(tree)
+    within = tree.within_texts
     found = []
     for node in sorted(_names(tree, name), key=lambda one: (one.lineno, one.col_offset)):
         start = offset_of(code, node.lineno, node.col_offset)
@@ -287,7 +285,7 @@ def entries_of_whole(
         return []
     known = CodeShapes(tree, given, named)
     found = []
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         owner, key, _ = keyed(node)
         if owner is None or not isinstance(node, ast.expr) or key not in entries or known.is_choice(node):
             continue
@@ -304,7 +302,7 @@ def read_alone(code: str, given: Mapping[str, str], entry: str) -> set[str]:
         return set()
     known = CodeShapes(tree, given, ())
     keys: dict[str, set[object]] = defaultdict(set)
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         owner, key, _ = keyed(node)
         of = known.known(owner) if owner is not None and isinstance(node, ast.expr) else None
         if of is not None and of[0] == "whole" and isinstance(node, ast.expr):
@@ -334,13 +332,14 @@ def renamed_parameter(code: str, name: str, new: str) -> str:
         return code
     if new in _bound(tree) or new in _parameters(tree):
         return code
-    owners = (keyed(node)[0] for node in ast.walk(tree))
+    tree = PythonTree(parse_python(code))  # its names change
+    owners = (keyed(node)[0] for node in tree.nodes)
     read = {id(_without_default(owner)) for owner in owners if owner is not None}
     if any(id(one) not in read for one in _names(tree, name)):
         return code
     places = [one for main in _mains(tree) for one in ast.walk(main.args) if isinstance(one, ast.arg)]
     starts = [offset_of(code, one.lineno, one.col_offset) for one in places if one.arg == name]
-    within = _in_texts(tree)
+    within = tree.within_texts
     starts += [offset_of(code, one.lineno, one.col_offset) for one in _names(tree, name) if one not in within]
     for one in places:
         one.arg = new if one.arg == name else one.arg
@@ -353,12 +352,12 @@ def renamed(code: str, name: str, new: str) -> str:
     It is the code as it is where no rewriting is sure.
     """
     spans = {(one.start, one.end) for one in free_names(code, name) if one.end}
-    return _replaced(code, parse_python(code), name, new, spans)
+    return _replaced(code, PythonTree(parse_python(code)), name, new, spans)
 
 
-def _replaced(code: str, tree: ast.Module, name: str, new: str, spans: set[tuple[int, int]]) -> str:
+def _replaced(code: str, tree: PythonTree, name: str, new: str, spans: set[tuple[int, int]]) -> str:
     """Put a name into places of code, and into the texts with braces that read it."""
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         if isinstance(node, ast.JoinedStr) and node.end_lineno and node.end_col_offset is not None:
             start, end = (
                 offset_of(code, node.lineno, node.col_offset),
@@ -372,39 +371,31 @@ def _replaced(code: str, tree: ast.Module, name: str, new: str, spans: set[tuple
     for one in _names(tree, name):
         one.id = new
     try:
-        return text if ast.dump(parse_python(text)) == ast.dump(tree) else code
+        return text if ast.dump(parse_python(text)) == ast.dump(tree.module) else code
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return code
 
 
-def _in_texts(tree: ast.Module) -> set[ast.AST]:
-    """Return what is in the braces of an f-string.
-
-    CPython before 3.12 does not say where that is.
-    """
-    return {inner for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for inner in ast.walk(node)}
-
-
-def _names(tree: ast.Module, name: str) -> list[ast.Name]:
-    return [node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == name]
+def _names(tree: PythonTree, name: str) -> list[ast.Name]:
+    return [node for node in tree.names if node.id == name]
 
 
 def rows_of_a_command(
-    code: str, given: Mapping[str, str], named: Collection[str] = (), *, functions: bool = False
+    code: str, given: Mapping[str, str], named: Collection[str] = (), *, taken: Collection[str] | None = None
 ) -> list[Reading]:
     """Return the places where code takes what a command of SQL gave for the list of its rows.
 
-    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``. ``functions``: what is given to one that takes lists
-    counts, too, such as ``sorted``.
+    ``start`` and ``end`` are those of ``.get("command_0", …)`` or ``["command_0"]``. ``taken``: the sources of which it does so, where they
+    are known.
     """
     tree = tree_of(code, '"command_', "'command_")
     if tree is None:
         return []
     known = CodeShapes(tree, given, named)
-    uses = _uses_of_lists if functions else _uses_of_command
-    taken = {one.source for one in _taken(code, known, uses, ("command", "row"))}
+    if taken is None:
+        taken = {one.source for one in _taken(code, known, _uses_of_command, ("command", "row"))}
     found = set()
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         if not isinstance(node, ast.Call | ast.Subscript):
             continue
         of = known.known(node)
@@ -419,13 +410,6 @@ def _uses_of_command(known: CodeShapes, node: ast.AST) -> Iterator[tuple[ast.exp
         yield node.iter, True
     else:
         yield from _uses_of_rows(known, node)
-
-
-def _uses_of_lists(known: CodeShapes, node: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
-    if isinstance(node, ast.Call) and named_last(node.func) in OF_LISTS:
-        yield from ((one.value if isinstance(one, ast.Starred) else one, True) for one in node.args)
-    else:
-        yield from _uses_of_command(known, node)
 
 
 def text_of_shell(code: str, given: Mapping[str, str], named: Collection[str] = ()) -> list[Reading]:
@@ -448,7 +432,7 @@ def _taken(
 ) -> list[Reading]:
     found: dict[str, ast.expr] = {}
     others: set[str] = set()
-    for node in ast.walk(known.tree):
+    for node in known.tree.nodes:
         for owner, taken in uses(known, node):
             of = known.known(owner)
             if of is None or of[0] not in shapes or (of[0] == shapes[1] and not taken):
@@ -537,7 +521,7 @@ def _asks_for_shape(node: ast.IfExp) -> bool:
 def _tested_for_data(known: CodeShapes) -> set[str]:
     """Return the sources of which code asks whether they have ``data``."""
     found = set()
-    for node in ast.walk(known.tree):
+    for node in known.tree.nodes:
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             left, of = node.left, known.known(node.comparators[0])
             if of is not None and isinstance(left, ast.Constant) and left.value == "data":
@@ -545,11 +529,11 @@ def _tested_for_data(known: CodeShapes) -> set[str]:
     return found
 
 
-def tree_of(code: str, *words: str) -> ast.Module | None:
+def tree_of(code: str, *words: str) -> PythonTree | None:
     if not any(word in code for word in words):
         return None
     try:
-        return parse_python(code)
+        return python_tree(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
@@ -565,10 +549,10 @@ def _without_default(node: ast.expr) -> ast.expr:
     return node
 
 
-def _bound(tree: ast.Module) -> Iterator[str]:
+def _bound(tree: PythonTree) -> Iterator[str]:
     """Yield each name that code assigns or defines, without parameters of ``main``."""
     given = {id(one) for main in _mains(tree) for one in ast.walk(main.args) if isinstance(one, ast.arg)}
-    for node in ast.walk(tree):
+    for node in tree.nodes:
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             yield node.id
         elif isinstance(node, ast.arg) and id(node) not in given:
@@ -577,14 +561,18 @@ def _bound(tree: ast.Module) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.alias):
             yield node.asname or node.name.split(".")[0]
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            yield node.rest
 
 
-def _mains(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
-    found = (node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+def _mains(tree: PythonTree) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    found = (node for node in tree.module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     return [node for node in found if node.name == "main"]
 
 
-def _parameters(tree: ast.Module) -> set[str]:
+def _parameters(tree: PythonTree) -> set[str]:
     return {
         one.arg
         for main in _mains(tree)
@@ -613,7 +601,7 @@ def reading_of(code: str, known: CodeShapes, place: ast.expr, plain: bool) -> Re
     assert owner is not None and found is not None and place.end_lineno and place.end_col_offset is not None
     line, column = place.lineno, _column(code, place.lineno, place.col_offset)
     end = offset_of(code, place.end_lineno, place.end_col_offset)
-    if place in known.within_texts:
+    if place in known.tree.within_texts:
         return Reading(found[1], line, column)
     if isinstance(place, ast.Subscript):
         within = offset_of(code, place.slice.lineno, place.slice.col_offset)
@@ -636,7 +624,7 @@ def offset_of(code: str, line: int, column: int) -> int:
     """Return the place in ``code`` of a line and a column in bytes."""
     starts = _starts(code)
     start = starts[line - 1]
-    return start + len(code[start:].encode()[:column].decode())
+    return start + len(code[start : start + column].encode()[:column].decode())
 
 
 def _column(code: str, line: int, column: int) -> int:

@@ -27,6 +27,7 @@ FILTERS = frozenset(
             "count",
             "d",
             "default",
+            "combine",
             "dictsort",
             "e",
         ),

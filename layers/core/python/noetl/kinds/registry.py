@@ -40,6 +40,7 @@ ENTRY_POINT_GROUP = "noetl.kinds"
 
 BUILT_IN: Mapping[str, str] = MappingProxyType(
     {
+        "agent": "noetl.kinds.agent",
         "artifact": "noetl.kinds.artifact",
         "container": "noetl.kinds.container",
         "duckdb": "noetl.kinds.duckdb.kind",

@@ -195,8 +195,8 @@ def calls_made(state: State) -> int:
 def meta(pipeline: Pipeline, state: State, *, bounded: bool, item: bool) -> dict[str, Any]:
     """Return ``meta``.
 
-    ``attempts`` when there were several calls, ``calls`` that were made when the cache answered others or a budget counts them, and the
-    last task's helpers.
+    ``attempts`` when several tasks ran, tries included: those of them that call a tool. ``calls`` that were made when the cache answered
+    others or a budget counts them. And the last task's helpers.
 
     The helpers are ``http``, ``pg`` and ``py``. ``bounded``: a budget counts. ``item``: of a loop; its only call
     has a duration here.
@@ -208,7 +208,7 @@ def meta(pipeline: Pipeline, state: State, *, bounded: bool, item: bool) -> dict
     if item and state.held:
         found[DURATION] = state.held[1].payload[DURATION]
     if state.calls > 1:
-        found["attempts"] = state.calls
+        found["attempts"] = state.calls - state.free
     if bounded and (state.calls > 1 or state.free):
         found["calls"] = calls_made(state)
     elif state.cached:

@@ -209,6 +209,11 @@ def _items(meter: Meter, value: Any) -> list[tuple[Any, Any]]:
     return pairs(meter, subject)
 
 
+def _combine(meter: Meter, value: Any, *others: Any) -> dict[Any, Any]:
+    """Return a mapping with the entries of all; those of a later one win."""
+    return {key: entry for one in (value, *others) for key, entry in _items(meter, one)}
+
+
 def _reverse(meter: Meter, value: Any) -> Any:
     subject = resolve(value)
     if isinstance(subject, str):
@@ -219,6 +224,7 @@ def _reverse(meter: Meter, value: Any) -> Any:
 
 SEQUENCE_FILTERS: dict[str, Callable[..., Any]] = {
     "batch": _batch,
+    "combine": _combine,
     "count": length,
     "dictsort": _dictsort,
     "first": _first,

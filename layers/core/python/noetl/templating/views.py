@@ -235,10 +235,12 @@ class RowsView(Stored):
 class LoopView(Stored):
     """A loop's result: a list in index order.
 
-    It also answers ``.count``, ``.failed``, ``.results`` and ``.stats``.
+    It also answers ``.count``, ``.failed``, ``.results``, ``.stats``, ``.failures`` ([{index, error}]) and ``.successes`` (the results of
+    the other items).
     """
 
     __slots__ = ()
+    _NAMES = ("count", "failed", "results", "stats", "failures", "successes")
 
     def attribute(self, name: str) -> Any:
         if name == "stats":
@@ -247,7 +249,18 @@ class LoopView(Stored):
             return MapView({"total": total, "completed": done, "success": done, "failed": failed})
         if name in ("count", "failed", "results"):
             return wrap(self.raw.get(name, 0), self.hydrate)
+        if name in ("failures", "successes"):
+            return wrap(self._ended(failed=name == "failures"), self.hydrate)
         return MISSING
+
+    def _ended(self, *, failed: bool) -> list[Any]:
+        """Return the errors of the failed items with their places, or the results of others."""
+        if not self.raw.get("failed"):
+            return [] if failed else self.plain()
+        results = [item.plain() if isinstance(item, View) else item for item in self.value()]
+        if failed:
+            return [{"index": at, **one} for at, one in enumerate(results) if _is_failure(one)]
+        return [one for one in results if not _is_failure(one)]
 
     def value(self) -> Any:
         return resolve(wrap(self.raw["results"], self.hydrate))
@@ -256,7 +269,13 @@ class LoopView(Stored):
         return self.raw["results"]
 
     def keys(self) -> Iterable[Any]:
-        return ("count", "failed", "results", "stats")
+        return self._NAMES
+
+
+def _is_failure(result: Any) -> bool:
+    """Report whether a result is what a failed item of a best-effort loop has."""
+    error = result["error"] if type(result) is dict and result.keys() == {"error"} else None
+    return type(error) is dict and "code" in error
 
 
 _MORE = frozenset(("status_code", "columns", "affected_rows"))

@@ -49,23 +49,37 @@ def make_client(service: str, *, once: bool = False) -> Any:
 
     Endpoint, region and credentials are those of the environment. ``once``: a client of its own that repeats no request.
     """
-    global _session
     name = f"{service} once" if once else service
     with _lock:
         found = _clients.get(name)
         if found is None:
-            if _session is None:
-                from boto3.session import Session
-
-                _session = Session()
             with answering(service):
-                found = _session.client(
+                found = _shared_session().client(
                     service,
                     region_name=os.environ.get("AWS_REGION") or None,
                     config=_config(name, 1 if once else ATTEMPTS),
                 )
             _clients[name] = found
         return found
+
+
+def process_credentials() -> Any:
+    """Return the credentials of the process's clients; None where there are none.
+
+    They renew themselves.
+    """
+    with _lock:
+        return _shared_session().get_credentials()
+
+
+def _shared_session() -> Any:
+    """Return the session of the process, under the lock."""
+    global _session
+    if _session is None:
+        from boto3.session import Session
+
+        _session = Session()
+    return _session
 
 
 def make_store_client(endpoint: str, access_key: str = "", secret_key: str = "", region: str = "") -> Any:

@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from noetl.cli.collector import collect_as_usual
+from noetl.runtime.collector import collect_as_usual
 
 if TYPE_CHECKING:
     from noetl.adapters.embedded.server import EmbeddedServer

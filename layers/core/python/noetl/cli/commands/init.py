@@ -22,7 +22,7 @@ TEMPLATES = {
     "api": "ask an HTTP API about many things, with retries",
     "fan_out": "many items at once, some of which fail",
     "saga": "book, book, pay; undo the bookings when a step fails",
-    "agent": "a model that calls tools, within a budget of calls",
+    "agent": "a model that calls tools, and is asked a number of times at most",
     "approval": "wait until a person approves or rejects, then take that branch",
     "nightly": "a schedule, and a check that fails the run",
 }

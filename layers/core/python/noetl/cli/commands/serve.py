@@ -11,12 +11,12 @@ import typer
 
 from noetl.cli.actions.daemons import ProcessName
 from noetl.cli.client import runtime_access
-from noetl.cli.collector import collect_as_usual
 from noetl.cli.options import Home, Json
 from noetl.cli.render.output import clock, note, note_log, out, out_json, table
 from noetl.domain.automations.schedules import instant
 from noetl.domain.durations import HINT, parse_duration
 from noetl.domain.errors import InvalidInputError
+from noetl.runtime.collector import collect_as_usual
 
 if TYPE_CHECKING:
     from noetl.api.http.local_tokens import LocalTokens, TokenEntry

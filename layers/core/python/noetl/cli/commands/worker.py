@@ -12,10 +12,10 @@ import typer
 
 from noetl.cli.actions.daemons import Detach, Everyone, Patience, ProcessName, Stopped
 from noetl.cli.client import runtime_access
-from noetl.cli.collector import collect_as_usual
 from noetl.cli.options import Context, Home, Json, Remote
 from noetl.cli.render.output import out, out_json
 from noetl.domain.errors import InvalidInputError
+from noetl.runtime.collector import collect_as_usual
 
 if TYPE_CHECKING:
     from noetl.runtime.server.http_worker import HttpWorker, WorkerOptions

@@ -23,6 +23,12 @@ STEP_CODES = frozenset(
         "action_not_here",
         "admission_timeout",
         "answer_invalid",
+        "aws_failed",
+        "aws_not_configured",
+        "aws_refused",
+        "aws_rejected",
+        "aws_throttled",
+        "aws_unreachable",
         "budget_exceeded",
         "cache_ttl",
         "call_params",
@@ -32,14 +38,18 @@ STEP_CODES = frozenset(
         "command_refused",
         "conflict",
         "containers_unavailable",
+        "credential_invalid",
         "credential_not_found",
         "credential_not_named",
+        "credential_refused",
         "credential_unreadable",
+        "credentials_away",
         "dependency_missing",
         "endless_cycle",
-        "error",
         "execution_timeout",
         "failed_by_rule",
+        "gcs_failed",
+        "gcs_refused",
         "gone",
         "infrastructure",
         "internal",
@@ -69,12 +79,20 @@ STEP_CODES = frozenset(
         "patch_conflict",
         "patch_type",
         "pool_unknown",
+        "result_corrupt",
+        "result_exists",
         "result_not_a_value",
         "result_not_json",
+        "result_store_failed",
+        "result_store_full",
         "result_too_large",
         "result_too_large_to_load",
         "retry_exhausted",
         "retry_params",
+        "sealed_invalid",
+        "secret_invalid",
+        "secret_missing",
+        "server_unreachable",
         "size_limit",
         "step_deadline",
         "step_timeout",
@@ -91,10 +109,19 @@ STEP_CODES = frozenset(
         "unknown_kind",
         "unknown_step",
         "unknown_task",
+        "unstorable_text",
         "worker_lost",
     }
 )
 """The codes of errors that a step of any kind may end with."""
+NO_ENDS = {
+    **dict.fromkeys(("success", "succeeded", "ok", "complete", "completed", "finished"), "done"),
+    **dict.fromkeys(("fail", "failure", "error", "errors"), "failed"),
+    "loop_done": "loop.done",
+    "http_4xx": "client_error",
+    "http_5xx": "server_error",
+}
+"""Words that no error has as its code, with what is meant by them."""
 _MADE = re.compile(r"(?:\((?P<when>.*)\) if )?(?P<on>\(event\.name .*\))(?: else false)?\Z", re.DOTALL)
 _QUOTED = re.compile(r"'([^']*)'")
 
@@ -125,9 +152,18 @@ def _one_of(words: Sequence[str]) -> str:
 
 def shown(source: str) -> str:
     """Return a guard for people: ``on`` and ``when`` where it was made of them."""
+    ends, when = parts(source)
+    return source if not ends else f"on {', '.join(ends)}" + (f", when {when}" if when is not None else "")
+
+
+def parts(source: str) -> tuple[list[str], str | None]:
+    """Return the words of ``on`` and the text of ``when`` that a guard was made of.
+
+    There are no words in a guard of an author.
+    """
     found = _MADE.match(source)
     if found is None:
-        return source
+        return [], source
     when, on = found["when"], found["on"]
     words = dict.fromkeys(
         next((word for word, event in EVENTS.items() if event == text), text) for text in _QUOTED.findall(on)
@@ -135,5 +171,5 @@ def shown(source: str) -> str:
     for ends in (list(words), [word for word in words if word != "failed"]):
         made = condition(ends) if ends else ""
         if source == (f"({when}) if {made} else false" if when is not None else made):
-            return f"on {', '.join(ends)}" + (f", when {when}" if when is not None else "")
-    return source
+            return ends, when
+    return [], source

@@ -8,6 +8,7 @@ from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.editors.result_fields import result_fields
 from noetl.dsl.editors.shapes import PlaybookNames, StepNames
 from noetl.dsl.lowering import lower
+from noetl.dsl.lowering.agents import with_agents
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.program import Program
 from noetl.dsl.refusals import refuse_other_documents
@@ -30,7 +31,7 @@ def names_of(text: str, kinds: KindLookup) -> PlaybookNames | None:
     if ignored.has_errors() or not items_of(root.get("workflow")):
         return None
     lowering = Lowering(kinds, ignored)
-    program = lower(lowering, root, source_name="")
+    program = lower(lowering, with_agents(lowering, root), source_name="")
     return _of(lowering, program)
 
 

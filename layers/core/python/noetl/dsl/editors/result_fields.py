@@ -12,7 +12,7 @@ from noetl.dsl.program import Step
 from noetl.dsl.python_source import parse_python
 from noetl.dsl.work import Task
 
-LOOP_FIELDS = ("count", "failed", "results", "stats")
+LOOP_FIELDS = ("count", "failed", "results", "stats", "failures", "successes")
 _STATS = tuple(f"stats.{name}" for name in ("total", "completed", "success", "failed"))
 _DEPTH = 4
 _MOST = 200

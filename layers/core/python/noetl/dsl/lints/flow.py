@@ -366,7 +366,7 @@ def _report_races(
 def _forks(step: Step) -> Iterator[tuple[str, str]]:
     """Yield the pairs of targets that one end of a step may go to together, each pair once."""
     groups = (
-        [[(arc.target, arc.when is None) for arc in step.arcs if "done" in arc.on]]
+        [[(arc.target, logic.own_when(arc.when) is None) for arc in step.arcs if "done" in arc.on]]
         if step.mode == "inclusive"
         else []
     )

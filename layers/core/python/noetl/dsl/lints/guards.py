@@ -93,7 +93,7 @@ def _case(rule: Rule) -> Guarded:
 
 
 def _all(step: Step) -> Iterable[Guarded]:
-    yield from (Guarded(arc.when, arc.pos) for arc in step.arcs)
+    yield from (Guarded(logic.own_when(arc.when), arc.pos) for arc in step.arcs)
     if step.admit is not None:
         yield from (Guarded(rule.when, rule.pos) for rule in step.admit.rules)
     yield from (Guarded(rule.when, rule.pos) for rule in step.cases)

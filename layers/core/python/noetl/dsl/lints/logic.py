@@ -9,8 +9,10 @@ from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
+import msgspec
 from jinja2 import nodes
 
+from noetl.domain.outcomes.step_ends import parts
 from noetl.dsl.expressions import analyse
 from noetl.dsl.model.types import FALSE_WORDS, TRUE_WORDS
 from noetl.dsl.nodes import Expr, LiteralNode, Node
@@ -26,6 +28,14 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "gt": gt,
     "gteq": ge,
 }
+
+
+def own_when(guard: Node | None) -> Node | None:
+    """Return what the author wrote as ``when`` of an arc, without the arc's ``on``."""
+    if not isinstance(guard, Expr):
+        return guard
+    _, own = parts(guard.source)
+    return None if own is None else msgspec.structs.replace(guard, source=own)
 
 
 def syntax(guard: Node | None) -> nodes.Expr | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from jinja2 import nodes
 
+from noetl.domain.outcomes.step_ends import parts
 from noetl.dsl.expressions import Analysis, analyse
 from noetl.dsl.lints.rows import entries_of
 from noetl.dsl.lowering.context import Lowering
@@ -68,7 +69,9 @@ def check_statuses(lowering: Lowering, program: Program) -> None:
         for arc in step.arcs:
             if not isinstance(arc.when, Expr):
                 continue
-            statuses = failed_statuses(f"{{{{ {arc.when.source} }}}}", step.name)
+            _, own = parts(arc.when.source)
+            guard = arc.when.source if own is None or "failed" in arc.on else own
+            statuses = failed_statuses(f"{{{{ {guard} }}}}", step.name)
             if not statuses:
                 continue
             word = ANY if statuses == ANY else f"[{', '.join(map(str, sorted(map(int, statuses))))}]"

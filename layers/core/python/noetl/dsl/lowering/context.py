@@ -162,6 +162,8 @@ class Lowering:
     workbook_used: set[str] = field(default_factory=set)
     workbook_inputs: set[Pos] = field(default_factory=set)
     """Places of the values in the inputs that tasks of the workbook have of their own."""
+    agents: dict[str, str] = field(default_factory=dict)
+    """step that runs the tools of an agent → the step of the agent"""
     arcs: int = 0
     templates: int = 0
     made: int = 0

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 
 from noetl.domain.kinds import KindLookup
-from noetl.domain.outcomes.step_ends import ERROR_KINDS, EVENTS, STEP_CODES, condition
-from noetl.dsl.boundaries import DONE, FAILED
+from noetl.domain.outcomes.step_ends import ERROR_KINDS, EVENTS, NO_ENDS, STEP_CODES, condition
+from noetl.dsl.boundaries import DONE, EVENT_NAMES, FAILED
 from noetl.dsl.diagnostics import listing
 from noetl.dsl.expressions import Analysis
 from noetl.dsl.kind_facts import find_spec
@@ -15,6 +16,8 @@ from noetl.dsl.nodes import Expr, LiteralNode, Node, Pos
 from noetl.dsl.yaml_text.tree import Mapping, Scalar, items_of, made_text
 
 _OTHER_NAMES = dict.fromkeys(DONE, "done") | dict.fromkeys(FAILED, "failed")
+_ALIKE = 0.85
+"""How alike a misspelt ``failed`` is: codes of kinds may end with it (``tls_failed``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +65,26 @@ def _is_end(lowering: Lowering, item: Scalar, step: str, ending: Ending) -> bool
         return _refused(
             lowering, item, f"the event {word!r} has a word of its own here", f"did you mean {guess!r}?"
         )
+    if word in EVENT_NAMES:
+        message = f"{word!r} happens inside of the step, before its end"
+        return _refused(lowering, item, message, "react to it in a rule of the task, or a `case`")
     codes = ending.codes(lowering.kinds)
-    if codes is None:
-        guess = lowering.diagnostics.nearest(word, EVENTS) or ""
+    if word in (STEP_CODES if codes is None else codes):
+        return True
+    guess = NO_ENDS.get(word.lower()) or _misspelt(word)
+    if codes is None or guess:
         return not guess or _refused(
             lowering, item, f"no step ends with {word!r}", f"did you mean {guess!r}?"
         )
-    if word in codes:
-        return True
     known = (*EVENTS, *sorted(ERROR_KINDS), *codes)
     hint = lowering.diagnostics.suggest(word, known, listing("it ends with", known))
     return _refused(lowering, item, f"step {step!r} never ends with {word[:80]!r}", hint)
+
+
+def _misspelt(word: str) -> str:
+    """Return the event that a word is a misspelling of; empty: none."""
+    close = difflib.get_close_matches(word.lower()[:20], EVENTS, n=1, cutoff=_ALIKE)
+    return close[0] if close else ""
 
 
 def _refused(lowering: Lowering, item: Scalar, message: str, hint: str | None) -> bool:

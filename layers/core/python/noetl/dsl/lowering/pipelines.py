@@ -82,6 +82,14 @@ def lower_body(
     if computed is not None:
         return _chosen(lowering, label, body, computed, frame, layers, labels=labels, retry=retry)
     tool, sinks = expand(lowering, body)
+    if text_of(tool.get("kind")) == "agent":
+        lowering.diagnostics.error(
+            "misplaced-kind",
+            "an agent is the whole tool of a step of the workflow",
+            tool.key_pos("kind"),
+            hint="give it a step of its own, or call a playbook that has it",
+        )
+        tool = noop_task(tool)
     loops = text_of(tool.get("kind")) == "iterator"
     nested = _nested(lowering, label, tool, frame, layers) if loops else None
     lowered = tuple(

@@ -11,6 +11,7 @@ from noetl.dsl.lowering.context import BOUNDARY, BOUNDARY_VALUE, NEXT_ARGS, Fram
 from noetl.dsl.lowering.ends import Ending, both, narrowed, open_at
 from noetl.dsl.lowering.rules import always, check_event_names, never_fires
 from noetl.dsl.lowering.values import lower_sets, spelled
+from noetl.dsl.nodes import LiteralNode
 from noetl.dsl.program import Arc
 from noetl.dsl.yaml_text.tree import Mapping, Tree, items_of, made_text, mapping_of, text_of
 
@@ -88,5 +89,7 @@ def _arc(
         sync="done" in on,
         pos=name.pos if name is not None else entry.pos,
     )
+    if isinstance(when, LiteralNode):
+        return arc, () if asks else on
     sure = tuple(b for b in on if b in certain(analysis, ARC_BOUNDARIES)) if at or asks else on
     return arc, sure

@@ -54,7 +54,7 @@ INPUT_KEYS = ("input", "args", "with")
 ANNOUNCED = frozenset(
     {
         *("container", "artifact", "result", "resolve", "transfer"),
-        *("nats", "agent", "mcp", "ducklake", "rhai", "subscription"),
+        *("nats", "mcp", "ducklake", "rhai", "subscription"),
     }
 )
 """Kinds the published language has; refused as not supported while the registry lacks them."""
@@ -290,7 +290,7 @@ def lower_params(
             if name in _BOUND and spec.sql_fields and isinstance(value, Mapping):
                 _check_bound(lowering, value)
         entries.append((name, node))
-    _check_params(lowering, body, given, spec)
+    check_params(lowering, body, given, spec)
     if all(isinstance(node, LiteralNode) for _, node in entries):
         return LiteralNode({name: node.value for name, node in entries if isinstance(node, LiteralNode)})
     return Map(tuple(entries))
@@ -361,7 +361,8 @@ def canonical_params(lowering: Lowering, params: Mapping, spec: KindSpec | None)
     return Mapping(entries, params.pos)
 
 
-def _check_params(lowering: Lowering, body: Mapping, given: Mapping, spec: KindSpec) -> None:
+def check_params(lowering: Lowering, body: Mapping, given: Mapping, spec: KindSpec) -> None:
+    """Report what the kind finds wrong with the parameters ``given`` in the task ``body``."""
     holes = {
         key.text: value.plain()
         if spec.aliases.get(key.text, key.text) in spec.raw_fields

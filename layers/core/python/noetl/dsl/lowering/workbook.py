@@ -14,6 +14,7 @@ from noetl.dsl.yaml_text.tree import (
     Tree,
     items_of,
     made_text,
+    made_tree,
     mapping_of,
     scalars_in,
     text_of,
@@ -24,11 +25,7 @@ _CALL_KEYS = TASK_KEYS | {"task"}
 
 def read_workbook(lowering: Lowering, tree: Tree | None) -> None:
     """Remember the workbook's tasks by name, as ``{tool, sink?}`` mappings."""
-    if isinstance(tree, Sequence):
-        entries = [(_name(mapping_of(item)), mapping_of(item)) for item in items_of(tree)]
-    else:
-        entries = [(key, mapping_of(value)) for key, value in mapping_of(tree).items()]
-    for key, entry in entries:
+    for key, entry in _entries(tree):
         if key.text in lowering.workbook:
             lowering.diagnostics.error(
                 "duplicate-task",
@@ -37,9 +34,23 @@ def read_workbook(lowering: Lowering, tree: Tree | None) -> None:
                 hint="rename one of them",
             )
             continue
-        if not entry.has("tool"):
-            entry = Mapping({"tool": (Key("tool", entry.pos), entry)}, entry.pos)
         lowering.workbook[key.text] = entry
+
+
+def workbook_entries(tree: Tree | None) -> dict[str, Mapping]:
+    """Return the workbook's tasks by name, as ``{tool, sink?}`` mappings."""
+    return {key.text: entry for key, entry in reversed(_entries(tree))}
+
+
+def _entries(tree: Tree | None) -> list[tuple[Key, Mapping]]:
+    if isinstance(tree, Sequence):
+        found = [(_name(mapping_of(item)), mapping_of(item)) for item in items_of(tree)]
+    else:
+        found = [(key, mapping_of(value)) for key, value in mapping_of(tree).items()]
+    return [
+        (key, entry if entry.has("tool") else mapping_of(made_tree({"tool": entry}, entry.pos)))
+        for key, entry in found
+    ]
 
 
 def _name(entry: Mapping) -> Key:

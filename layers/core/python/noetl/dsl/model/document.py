@@ -243,8 +243,10 @@ def _ends(value: Any) -> Any:
             "wrong-type", f"`on` has {len(words)} words", f"write a word, or a list of 1 to {_MOST_ENDS}"
         )
     for word in words:
-        if isinstance(word, int) and not isinstance(word, bool):
-            spelled = f"http_{word}" if 400 <= word < 600 else f'"{word}"'
+        if isinstance(word, (int, float)) and not isinstance(word, bool):
+            spelled = (
+                f"http_{word}" if 400 <= word < 600 else "the code in quotes: without them it is a number"
+            )
             raise problem("wrong-type", f"`on` cannot be {word!r}", f"write {spelled}")
         if not isinstance(word, str) or not _END.match(word):
             raise problem("wrong-type", f"`on` cannot be {str(word)[:60]!r}", _END_HINT)

@@ -59,8 +59,10 @@ class Scalar:
         """Return the place in the document of character ``offset`` of the (text) value.
 
         The spelling and the value are walked side by side from the template that holds ``offset``: indentation, folded line
-        ends and quote escapes are the only places where they differ.
+        ends and quote escapes are the only places where they differ. A text that the compiler made has one place.
         """
+        if not self.source.text:
+            return self.pos
         raw = self.source.text[self.start : self.end]
         text = self.value
         begin, at = _anchor(text, raw, offset, self.style)
@@ -210,6 +212,17 @@ CUT_HINT = "inside { … } a comma ends a value: put the whole text before it be
 def made_text(text: str, pos: Pos) -> Scalar:
     """Make a text scalar of the compiler's own at ``pos``."""
     return Scalar(text, pos, 0, 0, Source.of(""))
+
+
+def made_tree(value: Any, pos: Pos) -> Tree:
+    """Make a tree of the compiler's own from plain values; trees inside stay as they are."""
+    if isinstance(value, dict):
+        return Mapping({name: (Key(name, pos), made_tree(one, pos)) for name, one in value.items()}, pos)
+    if isinstance(value, list):
+        return Sequence([made_tree(one, pos) for one in value], pos)
+    if isinstance(value, Scalar | Mapping | Sequence):
+        return value
+    return Scalar(value, pos, 0, 0, Source.of(""))
 
 
 _OPENERS = ("{{", "{%", "{#")

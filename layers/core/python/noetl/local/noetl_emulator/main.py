@@ -23,7 +23,7 @@ def main() -> None:
     os.umask(0o077)
 
     import ministack.app
-    from noetl_emulator import deployments, distributions, functions, resources
+    from noetl_emulator import deployments, distributions, functions, resources, threads
 
     site = Path(config["site"]) if config["site"] else None
     functions.improve(runtime_python=config["runtime_python"], layers=Path(config["layers"]), site=site)
@@ -31,5 +31,6 @@ def main() -> None:
         ignored=Path(config["ignored"]), postgres=config["postgres"], grant=tuple(config["grant"])
     )
     deployments.improve()
+    threads.improve()
     distributions.improve()
     ministack.app.main()

@@ -37,6 +37,7 @@ from noetl.runtime.aws.rest_events import as_http_api, as_rest_answer, at_emulat
 from noetl.runtime.aws.results import make_link
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.telemetry import Invocation, telemetry
+from noetl.runtime.collector import collect_as_usual
 from noetl.runtime.deployed_catalog import Registrar, schedule_deps, trigger_deps
 from noetl.runtime.id_source import new_id
 from noetl.runtime.retention import prune_deps
@@ -116,6 +117,7 @@ class CloudApi:
             parts = open_parts(settings)
             self._database = parts.database
             self._deps = _deps(settings, parts, self._count)
+            collect_as_usual()
         return self._deps
 
 
@@ -200,7 +202,9 @@ def _direct_starts(
     def engine() -> MessageDeps:
         from noetl.runtime.aws.engine import open_engine
 
-        return open_engine(settings, parts).deps
+        opened = open_engine(settings, parts)
+        collect_as_usual()
+        return opened.deps
 
     def decide(starts: Sequence[Start], deadline: Callable[[], float]) -> DecidedStarts:
         from noetl.services.orchestrator.answer_requests import begin_executions

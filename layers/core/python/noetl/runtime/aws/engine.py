@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.frequent_calls import frequent_sqs
 from noetl.adapters.aws.gauges import dead_letters
 from noetl.adapters.aws.s3 import S3Revocations
 from noetl.adapters.aws.sqs import SqsQueue
@@ -30,6 +31,7 @@ from noetl.runtime.aws.parts import CloudParts, open_parts
 from noetl.runtime.aws.settings import CloudSettings
 from noetl.runtime.aws.sqs_records import batch_answer, deliveries
 from noetl.runtime.aws.telemetry import Invocation, telemetry
+from noetl.runtime.collector import collect_as_usual
 from noetl.runtime.stored_compiler import Compiler
 from noetl.runtime.stored_programs import Programs, StoredPrograms
 from noetl.services.catalog.find_playbook import find_playbook
@@ -53,6 +55,8 @@ REMEMBERED = 256
 
 WHOLE_RUNS = 200
 """Up to which step run an execution is read whole, the first time that a process decides it."""
+KEPT_SECONDS = 300.0
+"""How long a snapshot is good. A restored database, which takes longer, has other executions under the same numbers of versions."""
 FRESH_SECONDS = 5.0
 """How long a process decides without reading. A read also returns the store's time, and the workers that fetch commands over HTTP."""
 
@@ -167,6 +171,7 @@ class CloudEngine:
     def open(self) -> Engine:
         if self._opened is None:
             self._opened = open_engine(self.settings, open_parts(self.settings))
+            collect_as_usual()
         return self._opened
 
     def close(self) -> None:
@@ -176,7 +181,7 @@ class CloudEngine:
 
 def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
     """Wire the engine over ``parts``. Connects to nothing yet."""
-    s3, sqs = make_client("s3"), make_client("sqs")
+    s3, sqs = make_client("s3"), frequent_sqs()
     store, results, catalog, keys = parts.store, parts.results, parts.catalog, parts.keys
     stored = parts.stored_programs
     programs = Programs(StoredPrograms(stored), catalog, Compiler(stored), telemetry.log)
@@ -216,7 +221,7 @@ def open_engine(settings: CloudSettings, parts: CloudParts) -> Engine:
         credentials=parts.credential_names(settings.credentials_prefix),
         proofs=lambda found: proofs(found, keys(False)),
         log=telemetry.log,
-        recent=Recent(count=REMEMBERED, age=FRESH_SECONDS, whole=WHOLE_RUNS),
+        recent=Recent(count=REMEMBERED, age=FRESH_SECONDS, whole=WHOLE_RUNS, kept=KEPT_SECONDS),
     )
 
     deps = MessageDeps(

@@ -59,7 +59,7 @@ class CloudMaintenance:
                     lambda: remaining() > MARGIN_SECONDS,
                     telemetry.log,
                 )
-                call.count("PrunedExecutions", gone)
+                _count(call, PrunedExecutions=gone)
                 call.count("Heartbeats")
                 return batch_answer(())
             buried = bury(
@@ -106,5 +106,11 @@ def _report_backlog(engine: Engine, call: Invocation) -> None:
     except InfrastructureError as outage:
         telemetry.log(f"what waits could not be counted: {outage}", level="warning")
         return
-    call.count("BacklogEvents", found.events)
-    call.count("BacklogCommands", found.commands)
+    _count(call, BacklogEvents=found.events, BacklogCommands=found.commands)
+
+
+def _count(call: Invocation, **metrics: int) -> None:
+    """Count what is not zero: a metric is paid by the hour in which it is sent."""
+    for name, value in metrics.items():
+        if value:
+            call.count(name, value)

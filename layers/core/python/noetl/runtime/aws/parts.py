@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 
 from noetl.adapters.aws.clients import make_client
+from noetl.adapters.aws.frequent_calls import frequent_sqs
 from noetl.adapters.aws.s3 import S3ProgramStore
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.sqs import SqsQueue
@@ -68,6 +69,6 @@ def open_parts(settings: CloudSettings) -> CloudParts:
         catalog=PostgresCatalog(database),
         results=results,
         stored_programs=AuthenticPrograms(S3ProgramStore(settings.results_bucket, s3), keys),
-        events=SqsQueue(settings.events_queue, make_client("sqs"), fifo=True, limit=settings.message_limit),
+        events=SqsQueue(settings.events_queue, frequent_sqs(), fifo=True, limit=settings.message_limit),
         keys=keys,
     )

@@ -17,6 +17,7 @@ from pathlib import Path
 from noetl.adapters.aws.clients import make_client
 from noetl.adapters.aws.command_tries import S3CommandTries
 from noetl.adapters.aws.decide_function import DecideFunction
+from noetl.adapters.aws.frequent_calls import frequent_lambda, frequent_sqs
 from noetl.adapters.aws.s3 import S3ProgramStore, S3Revocations
 from noetl.adapters.aws.secrets import SecretsCredentials
 from noetl.adapters.aws.signing import SignedRequests
@@ -142,7 +143,7 @@ def open_worker(settings: CloudSettings) -> CloudWorker:
     processors = os.cpu_count() or 1
     slots = {"io": IO_SLOTS, "cpu": processors, "python": processors}
     Path(WORK_FOLDER).mkdir(parents=True, exist_ok=True, mode=0o700)
-    storage, queues = make_client("s3"), make_client("sqs")
+    storage, queues = make_client("s3"), frequent_sqs()
     revoked = RevocationWatch(S3Revocations(settings.results_bucket, storage, lists=settings.lists))
     programs = StoredPrograms(S3ProgramStore(settings.results_bucket, storage, lists=settings.lists))
     worker = WorkerDeps(
@@ -195,7 +196,7 @@ def _direct(settings: CloudSettings) -> DirectOutcomes | None:
     """
     if not settings.decide_function or not settings.direct_steps:
         return None
-    function = DecideFunction(settings.decide_function, make_client("lambda", once=True))
+    function = DecideFunction(settings.decide_function, frequent_lambda())
     return DirectOutcomes(function, settings.direct_steps, time.monotonic, telemetry.log)
 
 

@@ -56,7 +56,7 @@ class StepRun(msgspec.Struct):
     started: float
     ended: float | None = None
     attempts: int = 1
-    """Calls made: tries, pages and tasks alike."""
+    """Calls made: tries, pages and tasks alike, without those that the engine does itself."""
     loop: LoopCount | None = None
     child: int | None = None
     error: dict[str, Any] | None = None

@@ -2,10 +2,13 @@
 
 An entry is a Snapshot at one version, complete in its slots, so it never goes stale: if another process changed the execution, the commit
 over it conflicts, and the shell reads. Entries are taken out while they are worked on and put back only after a commit.
+
+A database that was restored has another history under the same numbers of versions. So an entry is good for a time that no restore is done in.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from noetl.caching.lru_cache import LruCache
@@ -23,7 +26,8 @@ class Recent:
 
     ``clock``: seconds that are added to the store's last reading of the time; None: this machine's clock. ``count``: most entries. ``age``:
     seconds after which the store is read in any case, since it returns more than snapshots. ``whole``: up to which step run an unknown
-    execution is read whole, so that it is known from then on; 0: only executions that begin in this process are known.
+    execution is read whole, so that it is known from then on; 0: only executions that begin in this process are known. ``kept``: seconds
+    for which an entry is good. ``wall``: seconds that also count while the process is frozen.
     """
 
     def __init__(
@@ -32,23 +36,30 @@ class Recent:
         count: int = COUNT,
         age: float = float("inf"),
         whole: int = 0,
+        kept: float = float("inf"),
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._age, self._whole = age, whole
+        self._kept, self._wall = kept, wall
         self._large: LruCache[int, None] = LruCache(count)
         """Executions that were too large to keep."""
         self._time = StoreTime() if clock is None else StoreTime(clock, clock)
-        self._entries: LruCache[int, tuple[Snapshot, int]] = LruCache(count)
+        self._entries: LruCache[int, tuple[Snapshot, int, float]] = LruCache(count)
 
     def take(self, execution_id: int) -> tuple[Snapshot, int] | None:
         """Remove and return the entry, with the bytes of history that it has written so far."""
-        return self._entries.pop(execution_id)
+        found = self._entries.pop(execution_id)
+        if found is None:
+            return None
+        snapshot, size, since = found
+        return (snapshot, size) if abs(self._wall() - since) <= self._kept else None
 
     def put(self, snapshot: Snapshot, size: int) -> None:
         """Remember an execution right after its commit."""
         if size > SIZE:
             self._large.put(snapshot.execution_id, None)
         else:
-            self._entries.put(snapshot.execution_id, (snapshot, size))
+            self._entries.put(snapshot.execution_id, (snapshot, size, self._wall()))
 
     def reads_whole(self, execution_id: int, run: int) -> bool:
         """Return whether to read an execution whole at this step run.

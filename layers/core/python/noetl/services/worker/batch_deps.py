@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from noetl.domain.commands import Command
 from noetl.dsl.program import Program
@@ -63,21 +64,19 @@ class BatchDeps:
         ``token``, ``callbacks`` and ``digest`` came with the command.
         """
         worker = self.worker
+        changes: dict[str, Any] = {}
         if callbacks:
-            worker = replace(worker, callback_key=lambda command: callbacks)
+            changes["callback_key"] = lambda command: callbacks
         if (exactly := self.exactly) is not None:
-            worker = replace(worker, programs=lambda program: exactly(program, digest))
+            changes["programs"] = lambda program: exactly(program, digest)
         if self.marks is not None:
             marks = self.marks(command, token)
             between = RevocationWatch(marks, worker.clock, BETWEEN_SECONDS)
-            worker = replace(
-                worker,
-                revoked=RevocationWatch(marks, worker.clock),
-                withdrawn=lambda command: between.now(command.execution_id, command.run),
-            )
-        if self.credentials is None:
-            return worker
-        return replace(worker, credentials=self.credentials(command, token))
+            changes["revoked"] = RevocationWatch(marks, worker.clock)
+            changes["withdrawn"] = lambda command: between.now(command.execution_id, command.run)
+        if self.credentials is not None:
+            changes["credentials"] = self.credentials(command, token)
+        return replace(worker, **changes) if changes else worker
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
@@ -27,6 +28,7 @@ from noetl.domain.text.masking import loggable
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.messaging.large_messages import pack, unpack
 from noetl.services.worker.batch_deps import BatchDeps, CommandBatchResult
+from noetl.services.worker.crew import CREW
 from noetl.services.worker.direct_outcomes import LEASE_BYTES, REQUEST_SECONDS, heartbeat, unanswered
 from noetl.services.worker.direct_outcomes import SECONDS as DIRECT_SECONDS
 from noetl.services.worker.ready_commands import Turns
@@ -108,6 +110,7 @@ class _Batch:
         self.clock = deps.worker.clock
         self.tries = TryCounter(deps.tries, BROKEN_TRIES, deps.now, self.worker.log)
         self.changed = threading.Condition()
+        """Wakes the caller's thread when there is something to send, or when its longest wait has changed."""
         self.jobs: list[_Job] = []
         self.under_way: list[_Job] = []
         self.pools: dict[str, _Pool] = {}
@@ -118,8 +121,8 @@ class _Batch:
         self.waiting_since = 0.0
         self.closed = False
         self.backs: dict[int, list[Delivery]] = {}
-        self.settling: list[threading.Thread] = []
-        """Threads that remove decided commands from the queue."""
+        self.settling: list[threading.Event] = []
+        """Set when decided commands are removed from the queue."""
         self.worked = CommandBatchResult()
 
     def work(self, deliveries: Sequence[Delivery]) -> CommandBatchResult:
@@ -128,8 +131,8 @@ class _Batch:
             self._start(jobs)
             self._see_through()
         self._hand_back()
-        for thread in self.settling:
-            thread.join()
+        for settled in self.settling:
+            settled.wait()
         return self.worked
 
     # --- in ---
@@ -218,8 +221,7 @@ class _Batch:
         for pool in self.pools.values():
             for _ in range(min(pool.turns.ready, pool.slots - pool.threads)):
                 pool.threads += 1
-                name = f"noetl-{pool.name}"
-                threading.Thread(target=self._run_all, args=(pool,), name=name, daemon=True).start()
+                CREW.begin(partial(self._run_all, pool))
 
     def _run_all(self, pool: _Pool) -> None:
         while (job := self._next(pool)) is not None:
@@ -308,7 +310,8 @@ class _Batch:
         if not self.waiting:
             self.waiting_since = self.clock()
         self.waiting.append((job, message))
-        self.changed.notify_all()
+        if len(self.waiting) == 1 or len(self.waiting) >= SEND_AT:
+            self.changed.notify_all()
 
     def _fail(self, job: _Job, why: str, outage: str = "") -> None:
         """Return a command to the queue.
@@ -348,7 +351,8 @@ class _Batch:
         if not job.ended:
             job.ended, job.back = True, back
             self.worked.commands += 1
-            self.changed.notify_all()
+            if not self._unfinished():
+                self.changed.notify_all()
 
     # --- the caller's thread ---
 
@@ -482,17 +486,19 @@ class _Batch:
         done = [one for job in jobs if job.leased is None for one in (job.delivery, *job.twins)]
         if not done:
             return
-        thread = threading.Thread(target=self._remove, args=(done,), name="noetl-settle", daemon=True)
-        thread.start()
-        self.settling.append(thread)
+        settled = threading.Event()
+        CREW.begin(partial(self._remove, done, settled))
+        self.settling.append(settled)
 
-    def _remove(self, done: list[Delivery]) -> None:
+    def _remove(self, done: list[Delivery], settled: threading.Event) -> None:
         try:
             self.deps.commands.ack(done)
         except BaseException as error:
             self.worker.log(
                 f"{len(done)} message(s) are removed from the queue only at the end of the batch: {error!r}"
             )
+        finally:
+            settled.set()
 
     def _send_to_queue(self, batch: Sequence[tuple[_Job, Outgoing]]) -> None:
         self.worked.sends += 1

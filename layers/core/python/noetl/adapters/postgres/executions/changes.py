@@ -12,6 +12,7 @@ import msgspec
 from noetl.adapters.changes import applied_timers, cascade_of
 from noetl.adapters.loops import chunk_command, first_chunks, is_given_up
 from noetl.adapters.postgres.connection import Row
+from noetl.adapters.postgres.executions import fact_rows
 from noetl.adapters.postgres.executions.command_rows import payload, side_by_side
 from noetl.adapters.postgres.executions.outbox import outbox_parts
 from noetl.adapters.postgres.executions.permits import (
@@ -125,7 +126,7 @@ class Writing:
         values["e_lane"] = numbers([row.lane for row in rows])
         values["e_seq"] = numbers([row.seq for row in rows])
         values["e_type"] = texts([row.type for row in rows])
-        values["e_facts"] = documents([row.facts for row in rows])
+        values["e_facts"] = documents([fact_rows.short(row.facts) for row in rows])
         values["e_at"] = numbers([row.at for row in rows])
 
     def _slots(self, values: dict[str, bytes | None]) -> None:

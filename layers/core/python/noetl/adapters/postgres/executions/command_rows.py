@@ -18,13 +18,12 @@ from noetl.domain.commands import Command
 def payload(command: Command) -> bytes:
     """A command as its row keeps it: the delay is a time of its own there.
 
-    What commands of one execution have in common comes last, and ends at a multiple of four bytes: the database logs a row that takes
-    over another one's place up to where its old end begins.
+    What commands of one execution have in common comes last: the database logs a row that takes over another one's place up to where its
+    old end begins, and the payload is the last column.
     """
     if command.delay:
         command = msgspec.structs.replace(command, delay=0.0)
-    document = codec.encode(_STORED(*_VALUES(command)))
-    return b" " * (-len(document) % 4) + document
+    return codec.encode(_STORED(*_VALUES(command)))
 
 
 _COMMON = ("scope", "program", "execution_id")

@@ -14,6 +14,7 @@ from noetl.adapters.loops import resume
 from noetl.adapters.postgres.connection import Database, Row
 from noetl.adapters.postgres.executions import (
     ambiguous_commits,
+    fact_rows,
     handover_params,
     polling,
     query_params,
@@ -416,7 +417,7 @@ class PostgresExecutionStore(PostgresFigures):
     def find_events(self, execution_id: int, event_ids: Sequence[str]) -> Sequence[FoundEvent]:
         values = {"execution_id": number(execution_id), "event_ids": texts(event_ids)}
         return [
-            FoundEvent(float(at or b""), facts=facts, event=event)
+            FoundEvent(float(at or b""), facts=facts and fact_rows.plain(facts), event=event)
             for at, facts, event in self.database.run("find_events", values)
         ]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from noetl.adapters.postgres.connection import Row
+from noetl.adapters.postgres.executions import fact_rows
 from noetl.adapters.postgres.executions.unreadable_rows import moment
 from noetl.domain import codec
 from noetl.domain.labels import labels_of
@@ -94,7 +95,9 @@ def info(row: Row) -> ExecutionInfo:
 def ending(row: Row) -> Ending:
     """Of ``endings``."""
     *about, facts, slots = row
-    return Ending(info(tuple(about)), facts or b"[]", dict(codec.decode(slots)) if slots else {})
+    return Ending(
+        info(tuple(about)), fact_rows.plain(facts or b"[]"), dict(codec.decode(slots)) if slots else {}
+    )
 
 
 def pulse(row: Row) -> tuple[int, Pulse]:
@@ -110,7 +113,7 @@ def event(row: Row) -> StoredEvent:
     """Of the queries of history."""
     event_id, lane, seq, kind, at, facts = (column or b"" for column in row)
     shown = moment(at, f"the moment of event {event_id.decode()}") or 0.0
-    return StoredEvent(event_id.decode(), int(lane), int(seq), kind.decode(), shown, facts)
+    return StoredEvent(event_id.decode(), int(lane), int(seq), kind.decode(), shown, fact_rows.plain(facts))
 
 
 def _text(value: bytes | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from noetl.dsl.lints.statuses import ANY, asks_for_failure, failed_statuses
-from noetl.formatting.nodes import Entry, Map, Text, inside, items_of, made, map_of, text_of
+from noetl.formatting.nodes import Entry, Map, Text, inside, items_of, made, map_of, plain, text_of
 from noetl.formatting.spelling import rewrite
 from noetl.migration.guards import inner
 from noetl.migration.page import Page, kind_of
@@ -59,6 +59,9 @@ def _guards(step: Map) -> list[str]:
     """Return the guards of the arcs; none where one of them asks for a failure."""
     following = step.get("next")
     arcs = [*items_of(map_of(following).get("arcs")), *items_of(following), *items_of(step.get("case"))]
+    ends = [plain(map_of(arc).get("on")) for arc in arcs if map_of(arc).has("on")]
+    if any(on not in ("done", ["done"]) for on in ends):
+        return []
     guards = [_EXIT.sub("{{ ", text) for arc in arcs if (text := text_of(map_of(arc).get("when")))]
     return [] if any(map(asks_for_failure, guards)) else guards
 

@@ -9,7 +9,7 @@ from noetl.dsl.rows_as_list import whole_result
 from noetl.dsl.shapes_in_code import rows_of_a_command
 from noetl.formatting.nodes import Map, Text, map_of, text_of
 from noetl.formatting.spelling import rewrite
-from noetl.migration.numbered_rows import rows_by_number
+from noetl.migration.numbered_rows import taken_rows
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 from noetl.migration.rules.reading.rows_list import alone, code_with_names, given_to, gives_rows, last_tasks
@@ -34,8 +34,8 @@ def _read_rows(step: Map, task: Map, lists: set[str]) -> None:
     read = {str(one.key): whole_result(alone(one.value)) for one in [*given_to(step), *given_to(task)]}
     given = {name: found[0] for name, found in read.items() if found is not None and found[0] in lists}
     lists -= read.keys()
-    numbered = rows_by_number(text, given, lists)
-    for one in reversed(rows_of_a_command(text, given, lists, functions=True)):
+    taken, numbered = taken_rows(text, given, lists)
+    for one in reversed(rows_of_a_command(text, given, lists, taken=taken)):
         if one.end:
             reading = text[one.start : one.end]
             if reading.startswith(".get("):

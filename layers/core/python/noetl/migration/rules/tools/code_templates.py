@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import io
 import keyword
 import re
 import tokenize
 
-from noetl.dsl.shapes_in_code import bound_names
+from noetl.dsl.shapes_in_code import bound_names, tree_of
 from noetl.formatting.nodes import Entry, Map, Text, plain, text_of
 from noetl.migration.page import Page, kind_of
 from noetl.migration.rule import Rule
 
 _TEMPLATE = re.compile(r"\{\{[ \t]*([A-Za-z_][\w.]*)[ \t]*\}\}")
 _INPUT = ("input", "args", "with")
+_STANDS = "template_in_the_code_"
+"""How a name begins that is in the code where a template is."""
+_HIDDEN = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr"})
+"""Functions that bind names by texts."""
+_BUILT_IN = frozenset(dir(builtins))
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def apply(page: Page) -> None:
@@ -33,6 +41,13 @@ def apply(page: Page) -> None:
         made = _with_names(text, values)
         if made is None or made == text:
             continue
+        if made == "":
+            page.refuse(
+                code,
+                "a template in code is no value there, but a part of it, such as a name",
+                "write its value there; a mapping takes a value as a name: {key: 1}",
+            )
+            continue
         code.value = Text(made, style="|")
         page.note(code, "values reach the code as they are: a text is a text, and no name or expression")
         if given is None:
@@ -40,18 +55,49 @@ def apply(page: Page) -> None:
 
 
 def _with_names(text: str, values: Map) -> str | None:
+    """Return code that reads names where it has templates.
+
+    None: it is no Python. An empty text: a template is a part of the code itself.
+    """
     quoted = _quoted(text)
     if quoted is None:
         return None
+    found = [
+        one
+        for one in _TEMPLATE.finditer(text)
+        if not any(start <= one.start() < end for start, end in quoted)
+    ]
+    names = [f"{_STANDS}{at}" for at in range(len(found))]
+    bound = _bound(_put(text, found, names), set(names))
+    if bound is None:
+        return ""
+    return _put(text, found, [_name(one[1], values, bound) for one in found])
 
-    bound = bound_names(text)
 
-    def name(found: re.Match[str]) -> str:
-        if any(start <= found.start() < end for start, end in quoted):
-            return found[0]
-        return _name(found[1], values, bound)
+def _put(text: str, templates: list[re.Match[str]], names: list[str]) -> str:
+    out, at = [], 0
+    for one, name in zip(templates, names, strict=True):
+        out += [text[at : one.start()], name]
+        at = one.end()
+    return "".join([*out, text[at:]])
 
-    return _TEMPLATE.sub(name, text)
+
+def _bound(text: str, names: set[str]) -> set[str] | None:
+    """Return the names that mean something else in the code.
+
+    None: one of ``names`` is there for something else than a value.
+    """
+    tree = tree_of(text, "")
+    if tree is None:
+        return set()
+    read = [one.id for one in tree.names if isinstance(one.ctx, ast.Load)]
+    if names - set(read):
+        return None
+    bound = bound_names(text) | (_BUILT_IN & set(read))
+    if not _HIDDEN.isdisjoint(read):
+        texts = (one.value for one in tree.nodes if isinstance(one, ast.Constant))
+        bound |= {word for one in texts if isinstance(one, str) for word in _WORD.findall(one)}
+    return bound
 
 
 def _name(expression: str, values: Map, bound: set[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.formatting.nodes import List, Map, map_of, plain, text_of
+from noetl.formatting.nodes import List, Map, Text, map_of, plain, text_of
 from noetl.migration.page import Page, kind_of, remove
 from noetl.migration.rule import Rule
 
@@ -13,6 +13,7 @@ _PAYLOAD = ("payload", "args", "input", "with")
 def apply(page: Page) -> None:
     """Call what is handed over ``payload``; leave out the label of the call."""
     _leave_out_drafts(page)
+    _call_agents(page)
     for tool in page.tools():
         if kind_of(tool) != "playbook":
             continue
@@ -35,6 +36,17 @@ def apply(page: Page) -> None:
             remove(tool, waits)
         elif waits is not None and plain(waits.value) is False and not tool.has("wait"):
             tool.rename("return_result", "wait")
+
+
+def _call_agents(page: Page) -> None:
+    """Call a playbook that was called as an agent of the framework ``noetl``."""
+    for tool in page.tools():
+        kind, framework = tool.entry("kind"), tool.entry("framework")
+        called = kind_of(tool) == "agent" and text_of(tool.get("framework")) == "noetl"
+        if called and kind is not None and framework is not None and tool.has("entrypoint"):
+            kind.value = Text("playbook")
+            tool.rename("entrypoint", "path")
+            remove(tool, framework)
 
 
 def _leave_out_drafts(page: Page) -> None:

@@ -55,7 +55,7 @@ _STOPS = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*e|\berrexit\b)", re.MULTILINE)
 """A script that itself ends with its first failing line."""
 _STRICT = re.compile(r"^[ \t]*set [^\n#]*(?:-\w*u|\bnounset\b)", re.MULTILINE)
 """A script that itself wants no unset variables."""
-_HERE = re.compile(r"(?<!<)<<-?[ \t]*([A-Za-z_\\'\"][\w\\'\"]{0,99})")
+_HERE = re.compile(r"""(?<!<)<<-?[ \t]*((?:[^\s;&|<>()'"\\`]|\\[^\s]|'[^'\n]{0,99}'|"[^"\n]{0,99}")+)""")
 _WITHOUT_QUOTES = str.maketrans("", "", "\\'\"")
 _SUMS = re.compile(r"\$\(\((?:[^()\n]|\([^()\n]*\))*\)\)")
 """What a shell computes: quotes are no part of it in ``sh``."""
@@ -73,9 +73,31 @@ _SETS = re.compile(
     r"\b(?:for|select)[ \t]{1,9}(\w{1,99})|\b(?:read|readarray|mapfile|unset|getopts|printf[ \t]{1,9}-v)\b([^\n;|&]{0,300})"
     r"|\$\{(\w{1,99}):?=|\b(\w{1,99})(?:\+\+|--)|\(\(([^)\n]{0,300})"
 )
+_UNSURE = re.compile(
+    r"\b(?:read|readarray|mapfile|getopts|coproc|eval|source|printf[ \t]{1,9}-v|exec[ \t]{1,9}\{|wait[ \t]{1,9}-)"
+)
+"""A line that may set a variable whose name is anywhere in it."""
+_CASE = re.compile(r"\$\([ \t]{0,9}case\b")
 _READ = re.compile(r"\$\{?[#!]?([A-Za-z_]\w{0,99})")
+_ANY_TEMPLATE = re.compile(r"\{\{[^{}\n]*\}\}")
 _COUNTS = re.compile(r"\{[\w-]{0,20}\.\.\{\{|(?<!\{)\{\{\{[^{}\n]{0,200}\}\}\.\.")
 """A template at an end of what braces count."""
+_LITERAL = (
+    "a template in a here document with a quoted end, where no variable is read",
+    "hand the value over as a variable or an argument of the program that reads the document",
+)
+_WITHIN = (
+    "a template in quotes of a command in a here document",
+    "set a variable to the value before the document, and read it there",
+)
+_NAME = (
+    "a template behind a $ makes the name of a variable",
+    "write \\$ for a dollar sign, or read the variable by ${!NAME} of bash",
+)
+_IN_CASE = (
+    "a template in a `case` within $( ) in quotes",
+    "set a variable in the `case`, outside of the quotes, and read it there",
+)
 _RELATIVE = re.compile(r"""(?:^|[\s"'`=(;&|<>])(\.\.?/[^\s"'`;&|()<>]+)""")
 
 
@@ -116,12 +138,8 @@ def _script(page: Page, tool: Map, entry: Entry) -> None:
     named = _Variables(variables, "\n".join(lines))
     texts = {str(one.key) for one in map_of(page.root.get("workload")).entries if _is_plain(plain(one.value))}
     made = [_without_templates(line, named, texts) for line in lines]
-    if named.literal:
-        page.refuse(
-            entry,
-            "a template in a here document with a quoted end, where no variable is read",
-            "hand the value over as a variable or an argument of the program that reads the document",
-        )
+    if named.refused:
+        page.refuse(entry, *named.refused)
         return
     if made != lines:
         page.note(
@@ -224,13 +242,21 @@ def _without_templates(line: str, variables: _Variables, texts: set[str]) -> str
             continue
         found = _template(line, place) if place < last else None
         if found is not None:
-            expression, place = found
+            start, (expression, place) = place, found
             name = variables.name_of(expression)
             quote = quotes.open
+            variables.check(line, start, quote)
+            if _slashes(line, start) % 2 and quote in ("", '"'):
+                out[-1] = "\\\\" if quote else ""  # a text keeps it before such a character, a word does not
             variables.quoted &= bool(quote) and expression.removeprefix("workload.") in texts
             within = "" if quote else next(('"' for start, end in sums if start < place <= end), "")
             out.append(
-                {"'": f"'\"${{{name}}}\"'", '"': f"${{{name}}}", "": f'"${{{name}}}"'}[quote or within]
+                {
+                    "'": f"'\"${{{name}}}\"'",
+                    "$'": f"'\"${{{name}}}\"$'",
+                    '"': f"${{{name}}}",
+                    "": f'"${{{name}}}"',
+                }[quote or within]
             )
             continue
         end = quotes.after(line, place)
@@ -251,7 +277,7 @@ class _Quotes:
     def open(self) -> str:
         """Return the quote that a value here is in; empty: none."""
         last = self.inside[-1] if self.inside else ""
-        return "" if last == "(" or self.comment else last
+        return "" if last in ("(", "`") or self.comment else last
 
     def after(self, line: str, place: int) -> int:
         """Take what is at a place; return where the next begins."""
@@ -259,10 +285,15 @@ class _Quotes:
         if self.comment:
             self.comment = char != "\n"
         elif char == "\\" and quote != "'":
-            return place + 2
-        elif char in "'\"" and quote in ("", char):
+            return place + (1 if line.startswith("{{", place + 1) else 2)
+        elif char in "'\"" and quote in ("", char, f"${char}"):
             if quote:
                 self.inside.pop()
+            else:
+                self.inside.append("$'" if char == "'" and place and line[place - 1] == "$" else char)
+        elif char == "`" and ("`" in self.inside or quote == '"'):
+            if "`" in self.inside:
+                del self.inside[self.inside.index("`") :]
             else:
                 self.inside.append(char)
         elif char == "#" and not quote:
@@ -285,14 +316,13 @@ def _documents(line: str) -> dict[int, tuple[int, bool]]:
     past = row_end = after = 0
     for head in _HERE.finditer(line):
         start = after if head.start() < row_end else line.find("\n", head.end()) + 1
-        word = head[1][:-1] if head[1][-1] in "'\"" and head[1].count(head[1][-1]) % 2 else head[1]
-        name = word.translate(_WITHOUT_QUOTES)
+        name = head[1].translate(_WITHOUT_QUOTES)
         rows = ends.get(name, [])
         place = bisect_left(rows, start)
         if row_end <= head.start() < past or not start or place == len(rows):
             continue
         if rows[place] > start:
-            found[start] = rows[place], name != word
+            found[start] = rows[place], name != head[1]
         if head.start() >= row_end:
             row_end = start
         past, after = rows[place], line.find("\n", rows[place]) + 1 or len(line)
@@ -312,9 +342,28 @@ def _document(text: str, variables: _Variables, *, literal: bool) -> str:
             continue
         expression, place = found
         variables.quoted = False
-        variables.literal |= literal
+        if literal:
+            variables.refused = _LITERAL
+        elif _in_quotes(text[:start]):
+            variables.refused = _WITHIN
+        elif _slashes(text, start) % 2:
+            out.append("\\")
+        elif text[:start].endswith("$"):
+            variables.refused = _NAME
         out.append(f"${{{variables.name_of(expression)}}}")
     return "".join([*out, text[place:]])
+
+
+def _slashes(text: str, end: int) -> int:
+    """Return how many backslashes are before a place."""
+    return end - len(text[:end].rstrip("\\"))
+
+
+def _in_quotes(text: str) -> bool:
+    """Return whether a here document is within single quotes of a command after ``text``."""
+    ticks = text.replace("\\`", "").split("`")
+    command = text[text.rfind("$(") :] if text.rfind("$(") > text.rfind(")") else ""
+    return (len(ticks) % 2 == 0 and ticks[-1].count("'") % 2 > 0) or command.count("'") % 2 > 0
 
 
 def _template(line: str, start: int) -> tuple[str, int] | None:
@@ -348,13 +397,17 @@ class _Variables:
     counts: Counter[str] = field(default_factory=Counter)
     quoted: bool = True
     """Every template so far is in quotes, and has a plain text of the workload."""
-    literal: bool = False
-    """A template is in a here document into which the shell puts nothing."""
+    refused: tuple[str, str] | None = None
+    """A template is where no variable has its place: what to say, and a hint."""
 
     def __post_init__(self) -> None:
         known = self.entries.entries
         self.own, self.copies, early = _set_in(self.script)
         self.own |= early - {str(entry.key) for entry in known}
+        for row in self.script.replace("\\\n", " ").split("\n"):
+            if _UNSURE.search(row):
+                words = _WORD.findall(_ANY_TEMPLATE.sub(" ", row))
+                self.own |= {*words, *(word[1:] for word in words)}  # also that of -vN
         self.by_template = {
             value: str(entry.key)
             for entry in reversed(known)
@@ -371,6 +424,13 @@ class _Variables:
             self.by_template[template] = name
             self.entries.entries.append(Entry(name, Text(template, style='"'), name))
         return self.by_template[template]
+
+    def check(self, line: str, start: int, quote: str) -> None:
+        """Refuse a template that is a part of a name, or whose quotes are not known."""
+        if line[:start].endswith("$") and not quote.endswith("'") and _slashes(line, start - 1) % 2 == 0:
+            self.refused = _NAME
+        if not quote and _CASE.search(line, line.rfind("\n", 0, start) + 1, start):
+            self.refused = _IN_CASE
 
     def _free(self, expression: str) -> str:
         words = _WORD.findall(expression.split("|")[0]) or ["value"]

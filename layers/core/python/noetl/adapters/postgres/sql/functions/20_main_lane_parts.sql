@@ -13,7 +13,7 @@ BEGIN
         WITH open AS (
             SELECT t.execution_id
             FROM json_to_recordset(p_replaced) AS n (execution BIGINT, id TEXT, fence_attempt INTEGER, fence_turn INTEGER)
-            JOIN noetl.command t ON t.execution_id = n.execution AND t.command_id = n.id
+            JOIN noetl.command t ON t.execution_id = n.execution AND t.place IN (n.id, '') AND t.command_id = n.id
                 AND t.attempt = n.fence_attempt AND t.turn = n.fence_turn
             FOR UPDATE OF t
         ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM open;
@@ -21,17 +21,27 @@ BEGIN
             PERFORM noetl.refuse(asked, got);
         END IF;
     END IF;
-    RETURN QUERY
+    RETURN QUERY WITH known AS (
+        UPDATE noetl.command t
+        SET turn = n.turn, run = n.run, waiting = n.waiting, owner = CASE WHEN n.waiting THEN '' ELSE p_owner END,
+            not_before = now() + make_interval(secs => n.delay), payload = n.payload::json, child = NULL, remote = n.remote
+        FROM json_to_recordset(p_replaced) AS n (
+            execution BIGINT, id TEXT, run BIGINT, turn INTEGER, waiting BOOLEAN, delay FLOAT8, payload TEXT, remote BOOLEAN)
+        WHERE t.execution_id = n.execution AND t.place IN (n.id, '') AND t.command_id = n.id AND t.turn < n.turn
+        RETURNING t.execution_id, t.command_id, t.attempt
+    ), fresh AS (
+        -- Their executions are locked: what is not there now is not there when it is inserted.
         INSERT INTO noetl.command AS t (execution_id, command_id, run, attempt, turn, waiting, owner, not_before, payload, remote)
         SELECT n.execution, n.id, n.run, n.attempt, n.turn, n.waiting, CASE WHEN n.waiting THEN '' ELSE p_owner END,
                now() + make_interval(secs => n.delay), n.payload::json, n.remote
         FROM json_to_recordset(p_replaced) AS n (
             execution BIGINT, id TEXT, run BIGINT, attempt INTEGER, turn INTEGER, waiting BOOLEAN, delay FLOAT8, payload TEXT, remote BOOLEAN)
-        ON CONFLICT (execution_id, command_id) DO UPDATE
-        SET turn = excluded.turn, run = excluded.run, waiting = excluded.waiting, owner = excluded.owner,
-            not_before = excluded.not_before, payload = excluded.payload, child = NULL, remote = excluded.remote
-        WHERE t.turn < excluded.turn
-        RETURNING 'replaced', t.execution_id, t.command_id, ARRAY[t.attempt]::bigint[], NULL, NULL, NULL;
+        WHERE NOT EXISTS (
+            SELECT FROM noetl.command t WHERE t.execution_id = n.execution AND t.place IN (n.id, '') AND t.command_id = n.id)
+        RETURNING t.execution_id, t.command_id, t.attempt
+    )
+    SELECT 'replaced', r.execution_id, r.command_id, ARRAY[r.attempt]::bigint[], NULL, NULL, NULL
+    FROM (SELECT * FROM known UNION ALL SELECT * FROM fresh) r;
 END $$;
 
 -- Loops and the commands of their first chunks: one item each up to the window, or one with everything when sequential. One that is given
@@ -87,7 +97,7 @@ BEGIN
     RETURN QUERY WITH woken AS (
         UPDATE noetl.command c SET waiting = false, owner = p_owner, child = w.child::json, not_before = now()
         FROM json_to_recordset(p_wakes) AS w (execution BIGINT, id TEXT, turn INTEGER, child TEXT)
-        WHERE c.execution_id = w.execution AND c.command_id = w.id AND c.turn = w.turn AND c.waiting
+        WHERE c.execution_id = w.execution AND c.place IN (w.id, '') AND c.command_id = w.id AND c.turn = w.turn AND c.waiting
         RETURNING c.*
     )
     SELECT 'woken', w.execution_id, w.command_id, ARRAY[w.run, w.round, w.attempt, w.first, w.past],

@@ -119,21 +119,25 @@ BEGIN
 
     IF cardinality(c_execution) > 0 THEN
         -- As long as the first of both arrays are of one execution each, a command hands its row over to its successor: on one page, an update
-        -- is logged as what differs, where a row that goes and a row that comes are logged whole. (Dropping would drop the successor.)
+        -- is logged as what differs, where a row that goes and a row that comes are logged whole. What the indexes have of a row (id, place,
+        -- part) stays, as long as it keeps its owner: no index is written then. (Dropping would drop the successor.)
         WHILE p_dropped IS NULL AND c_execution[handed + 1] = n_execution[handed + 1] LOOP
             handed := handed + 1;
         END LOOP;
         IF handed > 0 THEN
             WITH kept AS (
                 UPDATE noetl.command t
-                SET command_id = n.id, id = DEFAULT, run = n.run, round = -1, attempt = n.attempt, turn = 0, waiting = n.waiting,
+                SET command_id = n.id, run = n.run, round = -1, attempt = n.attempt, turn = 0, waiting = n.waiting,
                     owner = CASE WHEN n.waiting THEN '' ELSE p_owner END, not_before = now() + make_interval(secs => n.delay),
                     first = 0, past = 0, remaining = 0, payload = n.payload::json, child = NULL, priority = 0, remote = n.remote,
                     lost = 0, lost_turn = 0
                 FROM unnest(c_execution[:handed], c_id[:handed], c_attempt[:handed], c_turn[:handed], n_id[:handed], n_run[:handed],
                             n_attempt[:handed], n_waiting[:handed], n_delay[:handed], n_payload[:handed], n_remote[:handed])
                     AS n (execution, closed, closed_attempt, closed_turn, id, run, attempt, waiting, delay, payload, remote)
-                WHERE t.execution_id = n.execution AND t.command_id = n.closed AND t.attempt = n.closed_attempt AND t.turn = n.closed_turn
+                WHERE t.execution_id = n.execution AND t.place IN (n.closed, '') AND t.command_id = n.closed
+                    AND t.attempt = n.closed_attempt AND t.turn = n.closed_turn
+                    AND NOT EXISTS (SELECT FROM noetl.command o WHERE o.execution_id = n.execution AND o.place IN (n.id, '')
+                                    AND o.command_id = n.id AND o.command_id <> n.closed)
                 RETURNING t.execution_id
             ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM kept;
             IF cardinality(got) <> handed THEN
@@ -145,7 +149,7 @@ BEGIN
                 DELETE FROM noetl.command t
                 USING unnest(c_execution[handed + 1:], c_id[handed + 1:], c_attempt[handed + 1:], c_turn[handed + 1:])
                     AS c (execution, id, attempt, turn)
-                WHERE t.execution_id = c.execution AND t.command_id = c.id AND t.attempt = c.attempt AND t.turn = c.turn
+                WHERE t.execution_id = c.execution AND t.place IN (c.id, '') AND t.command_id = c.id AND t.attempt = c.attempt AND t.turn = c.turn
                 RETURNING t.execution_id
             ) SELECT coalesce(array_agg(execution_id), '{}') INTO got FROM closed;
             IF cardinality(got) <> cardinality(c_execution) - handed THEN
@@ -187,9 +191,16 @@ BEGIN
         END IF;
     END IF;
     IF cardinality(n_execution) > handed THEN
-        INSERT INTO noetl.command (execution_id, command_id, run, attempt, waiting, owner, not_before, payload, remote)
+        -- The key of few commands does not say which they are.
+        SELECT array_agg(n.execution) INTO got
+        FROM unnest(n_execution[handed + 1:], n_id[handed + 1:]) AS n (execution, id)
+        JOIN noetl.command t ON t.execution_id = n.execution AND t.place IN (n.id, '') AND t.command_id = n.id;
+        IF got IS NOT NULL THEN
+            PERFORM noetl.refuse(got, '{}');
+        END IF;
+        INSERT INTO noetl.command (execution_id, command_id, run, attempt, waiting, owner, not_before, payload, remote, keyed)
         SELECT n.execution, n.id, n.run, n.attempt, n.waiting, CASE WHEN n.waiting THEN '' ELSE p_owner END,
-               now() + make_interval(secs => n.delay), n.payload::json, n.remote
+               now() + make_interval(secs => n.delay), n.payload::json, n.remote, count(*) OVER (PARTITION BY n.execution) > 8
         FROM unnest(n_execution[handed + 1:], n_id[handed + 1:], n_run[handed + 1:], n_attempt[handed + 1:], n_waiting[handed + 1:],
                     n_delay[handed + 1:], n_payload[handed + 1:], n_remote[handed + 1:])
             AS n (execution, id, run, attempt, waiting, delay, payload, remote);

@@ -71,9 +71,9 @@ BEGIN
             SELECT b.no, c.remaining
             FROM unnest(b_execution, b_run, b_round, b_command, b_attempt, b_turn, b_wave)
                 WITH ORDINALITY AS b (execution, run, round, command, attempt, turn, wave, no)
-            JOIN noetl.command c ON c.execution_id = b.execution AND c.command_id = b.command
+            JOIN noetl.command c ON c.execution_id = b.execution AND c.place = b.command
                 AND c.run = b.run AND c.round = b.round AND c.attempt = b.attempt AND c.turn = b.turn
-            WHERE b.wave = this_wave AND b.execution <> ALL(paused) ORDER BY c.execution_id, c.command_id FOR UPDATE OF c
+            WHERE b.wave = this_wave AND b.execution <> ALL(paused) ORDER BY c.execution_id, c.place FOR UPDATE OF c
         ) SELECT array_agg(f.no ORDER BY f.no), array_agg(f.remaining ORDER BY f.no) INTO open_no, open_remaining FROM fenced f;
         CONTINUE WHEN open_no IS NULL;
         is_open := noetl.marks(open_no, cardinality(b_execution));
@@ -90,7 +90,7 @@ BEGIN
             CROSS JOIN LATERAL (SELECT b_run[e.batch] || '.r' || b_round[e.batch] || '.i' || e.seq AS alone) i
             WHERE is_open[e.batch]
               AND NOT (e.counts AND i.alone <> b_command[e.batch] AND EXISTS (
-                  SELECT FROM noetl.command c WHERE c.execution_id = b_execution[e.batch] AND c.command_id = i.alone))
+                  SELECT FROM noetl.command c WHERE c.execution_id = b_execution[e.batch] AND c.place = i.alone))
               AND (e.counts OR (e.batch, e.seq) NOT IN (SELECT d.batch, d.item FROM decided d))
             ORDER BY b_execution[e.batch], e.id, e.batch
         ), fresh AS MATERIALIZED (
@@ -149,12 +149,12 @@ BEGIN
             FROM unnest(w_no, w_counted, w_alone) AS w (no, counted, alone)
         ), gone AS (
             DELETE FROM noetl.command c USING used u
-            WHERE c.execution_id = u.execution AND c.command_id = u.command AND (u.done OR (u.overtaken AND c.remaining <= u.items))
+            WHERE c.execution_id = u.execution AND c.place = u.command AND (u.done OR (u.overtaken AND c.remaining <= u.items))
             RETURNING u.execution, u.run, u.round, greatest(0, c.remaining - u.items) AS items
         ), partial AS (
             UPDATE noetl.command c
             SET remaining = greatest(0, c.remaining - u.items), owner = CASE WHEN u.overtaken THEN '' ELSE c.owner END
-            FROM used u WHERE c.execution_id = u.execution AND c.command_id = u.command AND NOT u.done
+            FROM used u WHERE c.execution_id = u.execution AND c.place = u.command AND NOT u.done
               AND ((u.items > 0 AND NOT u.overtaken) OR (u.overtaken AND c.remaining > u.items))
         )
         SELECT coalesce(array_agg(g.execution), '{}'), coalesce(array_agg(g.run), '{}'), coalesce(array_agg(g.round), '{}'),
@@ -308,7 +308,7 @@ BEGIN
         SET turn = w.turn, waiting = w.waiting, owner = CASE WHEN w.waiting THEN '' ELSE p_owner END,
             not_before = now() + make_interval(secs => w.delay), payload = w.payload::json, child = NULL, remote = w.remote,
             first = least(w.start, c.past), remaining = least(c.remaining, c.past - least(w.start, c.past))
-        FROM wanted w WHERE w.item IS NULL AND c.execution_id = w.execution AND c.command_id = w.id
+        FROM wanted w WHERE w.item IS NULL AND c.execution_id = w.execution AND c.place = w.id
         RETURNING w.position, c.execution_id, c.command_id, c.attempt, c.first, c.past
     ), item AS (
         INSERT INTO noetl.command AS c (
@@ -318,7 +318,7 @@ BEGIN
         FROM wanted w
         JOIN noetl.loop l ON l.execution_id = w.execution AND l.run = b_run[w.batch] AND l.round = b_round[w.batch]
         WHERE w.item IS NOT NULL
-        ON CONFLICT (execution_id, command_id) DO UPDATE
+        ON CONFLICT (execution_id, place, part) DO UPDATE
         SET turn = excluded.turn, waiting = excluded.waiting, owner = excluded.owner, not_before = excluded.not_before,
             payload = excluded.payload, child = NULL, remote = excluded.remote
         WHERE c.turn < excluded.turn

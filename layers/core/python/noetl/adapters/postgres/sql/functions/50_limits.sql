@@ -71,7 +71,7 @@ LANGUAGE sql AS $$
     WITH done AS (
         DELETE FROM noetl.limit_use u
         WHERE u.execution_id = ANY(p_executions) AND u.command_id <> '' AND (u.key <> ALL(p_locked)) IS NOT TRUE
-          AND (SELECT true FROM noetl.command c WHERE c.execution_id = u.execution_id AND c.command_id = u.command_id) IS NULL
+          AND (SELECT true FROM noetl.command c WHERE c.execution_id = u.execution_id AND c.place IN (u.command_id, '') AND c.command_id = u.command_id) IS NULL
         RETURNING u.key
     ), ended AS (
         DELETE FROM noetl.limit_use u
@@ -146,7 +146,8 @@ BEGIN
                 PERFORM FROM noetl.outbox o WHERE o.execution_id = head.execution_id AND starts_with(o.event_id, 'start') FOR UPDATE SKIP LOCKED;
             ELSE
                 PERFORM FROM noetl.command c
-                WHERE c.execution_id = head.execution_id AND c.command_id = head.command_id FOR UPDATE SKIP LOCKED;
+                WHERE c.execution_id = head.execution_id AND c.place IN (head.command_id, '') AND c.command_id = head.command_id
+                FOR UPDATE SKIP LOCKED;
             END IF;
             IF NOT FOUND THEN
                 skipped := skipped || head.id;
@@ -190,7 +191,7 @@ BEGIN
         FROM unnest(g_execution, g_command) AS g (execution, command)
         LEFT JOIN unnest(d_execution, d_command, d_due) AS d (execution, command, due)
             ON d.execution = g.execution AND d.command = g.command
-        WHERE c.execution_id = g.execution AND c.command_id = g.command AND (d.due IS NOT NULL OR c.waiting)
+        WHERE c.execution_id = g.execution AND c.place IN (g.command, '') AND c.command_id = g.command AND (d.due IS NOT NULL OR c.waiting)
         RETURNING c.*, greatest(0, extract(epoch FROM d.due - at) * 1000000)::bigint AS wait
     )
     SELECT CASE WHEN f.fresh THEN 'delayed' ELSE 'given' END, c.execution_id, c.command_id,
@@ -216,7 +217,7 @@ BEGIN
             SELECT DISTINCT u.execution_id, u.command_id FROM unnest(p_executions, p_commands) AS f (execution, command)
             JOIN noetl.limit_use u ON u.execution_id = f.execution AND u.command_id = f.command AND NOT u.held
         ) w
-        WHERE c.execution_id = w.execution_id AND c.command_id = w.command_id
+        WHERE c.execution_id = w.execution_id AND c.place IN (w.command_id, '') AND c.command_id = w.command_id
         RETURNING 'waits', c.execution_id, c.command_id, NULL::bigint[], NULL, NULL, NULL;
 END $$;
 
@@ -280,15 +281,16 @@ BEGIN
         UPDATE noetl.limit_use u SET command_id = m.heir
         FROM json_to_recordset(p_moved) AS m (execution BIGINT, id TEXT, heir TEXT)
         WHERE u.execution_id = m.execution AND u.command_id = m.id
-          AND NOT EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.id AND c.remaining > 0)
-          AND EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.command_id = m.heir)
+          AND NOT EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.place IN (m.id, '')
+                          AND c.command_id = m.id AND c.remaining > 0)
+          AND EXISTS (SELECT FROM noetl.command c WHERE c.execution_id = m.execution AND c.place IN (m.heir, '') AND c.command_id = m.heir)
           AND NOT EXISTS (SELECT FROM noetl.limit_use h WHERE h.execution_id = m.execution AND h.command_id = m.heir);
     END IF;
     keys := noetl.forget_uses_of(p_locked, p_limited);
     WITH wanted AS (
         SELECT w.execution AS execution_id, w.id AS command_id, w.step, w.priority, w.limits
         FROM json_to_recordset(p_wanted) AS w (execution BIGINT, id TEXT, step TEXT, priority INTEGER, limits JSON)
-        JOIN noetl.command c ON c.execution_id = w.execution AND c.command_id = w.id
+        JOIN noetl.command c ON c.execution_id = w.execution AND c.place IN (w.id, '') AND c.command_id = w.id
         UNION ALL
         SELECT c.execution_id, c.command_id, l.step, l.priority, l.limits
         FROM noetl.loop l JOIN noetl.command c ON c.execution_id = l.execution_id AND c.run = l.run AND c.round = l.round
@@ -298,7 +300,7 @@ BEGIN
         INSERT INTO noetl.limit_use AS u (execution_id, command_id, key, step, concurrent, rate, per, burst, priority, queued, since)
         SELECT w.execution_id, w.command_id, n.key, w.step, n.concurrent, n.rate, coalesce(n.per, 1), coalesce(n.burst, 1), w.priority,
                n.key = min(n.key) OVER (PARTITION BY w.execution_id, w.command_id), clock_timestamp()
-        FROM wanted w JOIN noetl.command c ON c.execution_id = w.execution_id AND c.command_id = w.command_id
+        FROM wanted w JOIN noetl.command c ON c.execution_id = w.execution_id AND c.place IN (w.command_id, '') AND c.command_id = w.command_id
         CROSS JOIN LATERAL json_to_recordset(w.limits)
             AS n (key TEXT, concurrent INTEGER, rate FLOAT8, per FLOAT8, burst INTEGER)
         ORDER BY c.id, n.key
@@ -331,7 +333,8 @@ LANGUAGE sql STABLE SET enable_sort = off SET enable_bitmapscan = off AS $$
     SELECT coalesce(x.most > (
         SELECT count(*) FROM noetl.limit_use h WHERE h.key = p_key AND h.held AND CASE
             WHEN h.command_id = '' THEN (SELECT e.ended_at FROM noetl.execution e WHERE e.execution_id = h.execution_id) IS NULL
-            ELSE (SELECT true FROM noetl.command c WHERE c.execution_id = h.execution_id AND c.command_id = h.command_id) END), true)
+            ELSE (SELECT true FROM noetl.command c
+                  WHERE c.execution_id = h.execution_id AND c.place IN (h.command_id, '') AND c.command_id = h.command_id) END), true)
     FROM (
         SELECT u.concurrent FROM noetl.limit_use u
         WHERE u.key = p_key AND u.queued

@@ -26,7 +26,7 @@ WHERE r.scope = 'args'
 UNION ALL
 SELECT 'fence', c.execution_id, c.command_id, NULL, c.attempt, c.turn, NULL
 FROM unnest(:command_ids::bigint[], :commands::text[]) AS r (id, command)
-JOIN noetl.command c ON c.execution_id = r.id AND c.command_id = r.command
+JOIN noetl.command c ON c.execution_id = r.id AND c.place IN (r.command, '') AND c.command_id = r.command
 UNION ALL
 -- The bounds are those of the ids: partitions of history outside of them are not opened. OFFSET 0: no plan reads all that lies between them.
 SELECT 'applied', r.id, r.event, NULL, NULL, NULL, NULL

@@ -11,12 +11,12 @@ SELECT k.key, k.concurrent, k.rate, k.per, k.burst, k.declared, k.principal,
                                          u.command_id = '' OR c.waiting OR (c.owner <> '' AND noetl.is_alive(c.owner)),
                                          extract(epoch FROM r.lease_until)) ORDER BY u.since, u.id)
         FROM (SELECT * FROM noetl.limit_use u WHERE u.key = k.key AND u.held ORDER BY u.since, u.id LIMIT :shown::bigint) u
-        LEFT JOIN noetl.command c ON c.execution_id = u.execution_id AND c.command_id = u.command_id
+        LEFT JOIN noetl.command c ON c.execution_id = u.execution_id AND c.place IN (u.command_id, '') AND c.command_id = u.command_id
         LEFT JOIN noetl.runtime r ON r.owner = c.owner),
        (SELECT json_agg(json_build_array(u.execution_id, u.step, coalesce(c.run, 0), u.priority, extract(epoch FROM u.since))
                         ORDER BY u.priority DESC, u.id)
         FROM (SELECT * FROM noetl.limit_use u WHERE u.key = k.key AND u.queued ORDER BY u.priority DESC, u.id LIMIT :shown::bigint) u
-        LEFT JOIN noetl.command c ON c.execution_id = u.execution_id AND c.command_id = u.command_id)
+        LEFT JOIN noetl.command c ON c.execution_id = u.execution_id AND c.place IN (u.command_id, '') AND c.command_id = u.command_id)
 FROM noetl.limit_key k
 WHERE k.namespace = 'default' AND k.key > :after AND (:key::text IS NULL OR k.key = :key)
 ORDER BY k.key LIMIT :limit::bigint;
@@ -57,7 +57,7 @@ SELECT u.key, u.step, c.run, extract(epoch FROM u.since), NULL AS at,
            SELECT h.execution_id FROM noetl.limit_use h WHERE h.key = u.key AND h.held ORDER BY h.since LIMIT 5) h)
 FROM (SELECT * FROM noetl.limit_use u WHERE u.execution_id = :execution_id::bigint AND u.queued ORDER BY u.id LIMIT :limit::bigint) u
 LEFT JOIN noetl.limit_key k ON k.namespace = 'default' AND k.key = u.key
-LEFT JOIN noetl.command c ON c.execution_id = u.execution_id AND c.command_id = u.command_id
+LEFT JOIN noetl.command c ON c.execution_id = u.execution_id AND c.place IN (u.command_id, '') AND c.command_id = u.command_id
 UNION ALL
 (SELECT u.key, u.step, c.run, extract(epoch FROM u.since), extract(epoch FROM c.not_before), NULL, NULL, NULL, NULL
 FROM noetl.command c JOIN noetl.limit_use u ON u.execution_id = c.execution_id AND u.command_id = c.command_id AND u.rate IS NOT NULL

@@ -37,13 +37,14 @@ SET lost = n.lost, lost_turn = c.turn,
     not_before = CASE WHEN n.lost < 2 THEN c.not_before
                       ELSE greatest(c.not_before, clock_timestamp() + make_interval(secs => :seconds::float8 * (n.lost - 1))) END
 FROM (
-    SELECT o.execution_id, o.command_id, CASE WHEN o.lost_turn = o.turn THEN o.lost ELSE 0 END + 1 AS lost
+    SELECT o.execution_id, o.place, o.part, CASE WHEN o.lost_turn = o.turn THEN o.lost ELSE 0 END + 1 AS lost
     FROM unnest(:executions::bigint[], :commands::text[], :turns::integer[]) AS f (execution_id, command_id, turn)
-    JOIN noetl.command o USING (execution_id, command_id, turn)
+    JOIN noetl.command o ON o.execution_id = f.execution_id AND o.place IN (f.command_id, '') AND o.command_id = f.command_id
+        AND o.turn = f.turn
     WHERE NOT o.waiting
     ORDER BY o.execution_id, o.command_id FOR UPDATE OF o
 ) n
-WHERE c.execution_id = n.execution_id AND c.command_id = n.command_id;
+WHERE c.execution_id = n.execution_id AND c.place = n.place AND c.part = n.part;
 
 -- name: claim_commands
 -- Numbers: run, round, attempt, first, past, microseconds of delay, lost owners. Commands that waited for slots, and have them now, are given too.
@@ -67,7 +68,7 @@ WITH RECURSIVE owners AS (
             AND o.not_before > clock_timestamp() - make_interval(secs => :alone::float8))
     ORDER BY c.id LIMIT 1
 ), picked AS (
-    SELECT c.execution_id, c.command_id
+    SELECT c.execution_id, c.place, c.part
     FROM owners o
     CROSS JOIN LATERAL (
         SELECT * FROM noetl.command c
@@ -87,7 +88,7 @@ WITH RECURSIVE owners AS (
     UPDATE noetl.command c
     SET owner = :owner, attempt = c.attempt + (c.owner <> 'pool:' || :pool)::integer,
         not_before = CASE WHEN c.lost > 1 AND c.lost_turn = c.turn THEN clock_timestamp() ELSE c.not_before END
-    FROM picked p WHERE c.execution_id = p.execution_id AND c.command_id = p.command_id
+    FROM picked p WHERE c.execution_id = p.execution_id AND c.place = p.place AND c.part = p.part
     RETURNING c.*
 ), claimed AS (
     SELECT *, CASE WHEN lost_turn = turn THEN lost ELSE 0 END AS losses FROM updated ORDER BY losses, priority DESC, id
@@ -115,7 +116,7 @@ FROM (SELECT WHERE :pool::text = '') own CROSS JOIN LATERAL noetl.wake_limits(:o
 WITH commands AS (
     UPDATE noetl.command c SET owner = b.heir
     FROM unnest(:command_executions::bigint[], :commands::text[], :command_heirs::text[]) AS b (execution_id, command_id, heir)
-    WHERE c.execution_id = b.execution_id AND c.command_id = b.command_id AND c.owner = :owner
+    WHERE c.execution_id = b.execution_id AND c.place IN (b.command_id, '') AND c.command_id = b.command_id AND c.owner = :owner
 ), events AS (
     UPDATE noetl.outbox o SET owner = b.heir
     FROM unnest(:event_executions::bigint[], :events::text[], :event_heirs::text[]) AS b (execution_id, event_id, heir)
@@ -147,7 +148,8 @@ WITH asked AS (
     ON CONFLICT (execution_id, event_id) DO UPDATE SET owner = 'held'
 ), closed AS (
     UPDATE noetl.command c SET owner = 'held' FROM wanted w
-    WHERE c.execution_id = w.execution_id AND c.command_id = w.command_id AND c.attempt = w.attempt AND c.turn = w.turn
+    WHERE c.execution_id = w.execution_id AND c.place IN (w.command_id, '') AND c.command_id = w.command_id
+      AND c.attempt = w.attempt AND c.turn = w.turn
       AND NOT c.waiting
 )
 SELECT execution_id, id FROM wanted;
@@ -196,7 +198,7 @@ WITH aside AS (
 ), commands AS (
     UPDATE noetl.command c SET owner = a.owner
     FROM aside a, unnest(:command_executions::bigint[], :commands::text[]) AS r (execution_id, command_id)
-    WHERE c.execution_id = r.execution_id AND c.command_id = r.command_id AND c.owner = :owner
+    WHERE c.execution_id = r.execution_id AND c.place IN (r.command_id, '') AND c.command_id = r.command_id AND c.owner = :owner
 )
 UPDATE noetl.outbox o SET owner = a.owner
 FROM aside a, unnest(:event_executions::bigint[], :events::text[]) AS r (execution_id, event_id)

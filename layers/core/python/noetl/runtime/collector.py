@@ -1,4 +1,4 @@
-"""How often the garbage collector runs in a command.
+"""How often the garbage collector runs in a command and in a function of a deployment.
 
 Modules that load make many objects, and hardly any garbage. So does an engine: its values have no cycles.
 """
