@@ -17,18 +17,20 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 
 from noetl.local import state
 from noetl.local.layout import Layout
+from tests.bench.load.client import Connection
 from tests.bench.playbooks import chain, loop
+from tests.bench.speed.door import visit
 from tests.bench.speed.noetl import step_server
 from tests.e2e.conftest import Deployment, fresh_deployment
 
@@ -91,10 +93,18 @@ class Place:
         return float(row[0]) * 1000 / STEPS
 
     def many(self) -> float:
-        """Executions per second, from the first request to the last end."""
+        """Executions per second, from the first request to the last end. Clients keep their connections."""
+        ids: list[int] = []
+        url = urlsplit(self.deployment.url)
+
+        async def ask(connection: Connection) -> None:
+            answer = await connection.ask("POST", f"{url.path}/api/executions", {"path": _chain(SHORT)})
+            if answer.status != 201:
+                raise RuntimeError(f"the start was refused: {answer.status} {answer.body!r}")
+            ids.append(int(answer.json["execution_id"]))
+
         began = time.perf_counter()
-        with ThreadPoolExecutor(CLIENTS) as clients:
-            ids = list(clients.map(lambda _: int(self.start(_chain(SHORT))["execution_id"]), range(MANY)))
+        visit(self.deployment.url, "", ask, CLIENTS, MANY)
         while (done := self._ended(ids)) < MANY:
             if time.perf_counter() - began > PATIENCE:
                 raise RuntimeError(f"{MANY - done} of {MANY} executions have not ended after {PATIENCE:g} s")
