@@ -47,6 +47,7 @@ MEASURES = {
     "short": (f"{SHORT} steps, from the request to its answer", "ms"),
     "many": (f"{MANY} executions of {SHORT} steps at once", "executions/s"),
     "loop": (f"a parallel loop of {ITEMS:,} items", "items/s"),
+    "wal": (f"WAL of a step of a chain of {STEPS}, its start and its end included", "bytes"),
 }
 
 
@@ -86,11 +87,18 @@ class Place:
 
     def step(self) -> float:
         """Milliseconds of a step, by the database's clock: from the first to the last row of the history."""
+        before = self._written()
         told = self.start(_chain(STEPS), WAIT)
+        self.found["wal"].append((self._written() - before) / STEPS)
         query = "SELECT extract(epoch FROM max(at) - min(at)) FROM noetl.event WHERE execution_id = %s AND lane = 0"
         row = self.database.execute(query, [int(told["execution_id"])]).fetchone()
         assert row is not None
         return float(row[0]) * 1000 / STEPS
+
+    def _written(self) -> float:
+        row = self.database.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
+        assert row is not None
+        return float(row[0])
 
     def many(self) -> float:
         """Executions per second, from the first request to the last end. Clients keep their connections."""
@@ -199,7 +207,7 @@ def table(found: Mapping[str, Sequence[float]], where: str) -> str:
     rows = [f"| on the emulator ({where}) | median | best |", "|---|---|---|"]
     for name, (about, unit) in MEASURES.items():
         values = found[name]
-        best = min(values) if unit == "ms" else max(values)
+        best = max(values) if unit.endswith("/s") else min(values)
         rows.append(f"| {about} | {median(values):.0f} {unit} | {best:.0f} {unit} |")
     return "\n".join(rows) + "\n"
 
