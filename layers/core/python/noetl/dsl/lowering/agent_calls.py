@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from noetl.dsl.expressions import has_template
-from noetl.dsl.lowering.context import merge_trees
-from noetl.dsl.lowering.values import overlay_input
 from noetl.dsl.program import Pos
 from noetl.dsl.yaml_text.tree import Key, Mapping, Sequence, Tree, items_of, made_tree, mapping_of, text_of
 
@@ -25,6 +23,17 @@ _ENDS = ("continue", "break", "skip")
 
 
 @dataclass(frozen=True, slots=True)
+class Tool:
+    """A task of the workbook that the model may call.
+
+    ``function``: what it is to the model. ``task``: as the compiler puts it in the place of a call.
+    """
+
+    function: dict[str, Any]
+    task: Mapping
+
+
+@dataclass(frozen=True, slots=True)
 class Agent:
     """A step with an agent, and the names of what is written for it."""
 
@@ -32,9 +41,7 @@ class Agent:
     block: Mapping
     tool: Mapping
     params: Mapping
-    tools: dict[str, dict[str, Any]]
-    """The tasks that the model may call, by name: the function that each of them is to the model."""
-    workbook: dict[str, Mapping]
+    tools: dict[str, Tool]
     most: int
     """Requests of a conversation unless it says otherwise."""
     seconds: float
@@ -147,9 +154,9 @@ def _dispatch(agent: Agent) -> dict[str, Any]:
             "then": _refusal(agent, "the arguments are not an object of JSON"),
         },
     ]
-    for name, function in agent.tools.items():
+    for name, tool in agent.tools.items():
         is_it = f"{named} == {json.dumps(name)}"
-        names = _closed(function["parameters"])
+        names = _closed(tool.function["parameters"])
         if names is not None:
             unknown = f"output.data.given | list | reject('in', {json.dumps(names)}) | list"
             text = f"{name} has no argument {{{{ {unknown} | join(', ') }}}}; its arguments: {', '.join(names) or 'none'}"
@@ -193,7 +200,7 @@ def _called(agent: Agent, name: str) -> list[dict[str, Any]]:
     failed = "{{ {'error': output.error.message | default('it did not end as it should', true)} | tojson }}"
     reply = {**_reply(agent, failed), "result": {"error": "{{ output.error }}"}}
     rules: list[Any] = [
-        rule for own in thens_of(whole_task(agent.workbook, name)) for rule in _kept(agent, *own, reply)
+        rule for own in thens_of(agent.tools[name].task) for rule in _kept(agent, *own, reply)
     ]
     fails = {"when": "{{ output.error | default(none) is not none }}", "then": reply}
     if all(mapping_of(rule).has("when") for rule in rules):
@@ -224,43 +231,19 @@ def _called(agent: Agent, name: str) -> list[dict[str, Any]]:
 
 def _part_of(agent: Agent, name: str) -> str:
     """Return what of a tool's result the model reads: of an HTTP answer its body."""
-    tool = whole_task(agent.workbook, name)
+    tool = agent.tools[name].task
     whole = text_of(tool.get("kind")) != "http" or mapping_of(tool.get("output")).has("path")
     return "" if whole else ".data"
 
 
 def _own_input(agent: Agent, name: str) -> Tree | None:
     """Return the input that the task has in the workbook: arguments of the model win over it."""
-    own = whole_task(agent.workbook, name).get(*_INPUT)
+    own = agent.tools[name].task.get(*_INPUT)
     return None if isinstance(own, Mapping) and not own.entries else own
 
 
 def _always(then: dict[str, Any]) -> dict[str, Any]:
     return {"policy": {"rules": [{"else": {"then": then}}]}}
-
-
-def whole_task(workbook: dict[str, Mapping], name: str) -> Mapping:
-    """Return a task of the workbook.
-
-    Of one that calls another one there, it is the other with what the call lays over it.
-    """
-    layers: list[Mapping] = []
-    seen: set[str] = set()
-    while name in workbook and name not in seen:
-        seen.add(name)
-        layers.append(mapping_of(workbook[name].get("tool")))
-        if text_of(layers[-1].get("kind")) != "workbook":
-            break
-        name = text_of(layers[-1].get("task") or layers[-1].get("name")) or ""
-    task = layers.pop()
-    for above in reversed(layers):
-        given = overlay_input(task.get(*_INPUT), above.get(*_INPUT))
-        spec = merge_trees(task.get("spec"), above.get("spec"))
-        kept = {"input": given, "spec": spec, "desc": above.get("desc") or task.get("desc")}
-        task = with_entries(
-            task.without(*_INPUT), **{key: tree for key, tree in kept.items() if tree is not None}
-        )
-    return task
 
 
 def with_entries(mapping: Mapping, **values: Tree) -> Mapping:

@@ -10,20 +10,20 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from noetl.dsl.diagnostics import listing
+from noetl.dsl.diagnostics import Diagnostics, listing
 from noetl.dsl.kind_facts import find_spec
 from noetl.dsl.lowering.agent_calls import (
     NO_WORD,
     Agent,
+    Tool,
     labels_of,
     thens_of,
     tools_step,
-    whole_task,
     with_entries,
 )
 from noetl.dsl.lowering.context import Lowering
 from noetl.dsl.lowering.tasks import canonical_params, check_params, without_empty
-from noetl.dsl.lowering.workbook import workbook_entries
+from noetl.dsl.lowering.workbook import expand, workbook_entries
 from noetl.dsl.task_signature import signature_of
 from noetl.dsl.yaml_text.tree import (
     Mapping,
@@ -126,7 +126,7 @@ def _written_out(
     _check_place(lowering, block, tool)
     tools = _tools(lowering, given, workbook, known)
     most = lowering.kinds.schema("agent")["properties"]["max_calls"]["default"]
-    agent = Agent(step, block, tool, given, tools, workbook, most, spec.default_timeout)
+    agent = Agent(step, block, tool, given, tools, most, spec.default_timeout)
     if tools and agent.calls in names:
         lowering.diagnostics.error(
             "duplicate-step",
@@ -193,23 +193,29 @@ def _check_place(lowering: Lowering, block: Mapping, tool: Mapping) -> None:
 
 def _tools(
     lowering: Lowering, given: Mapping, workbook: dict[str, Mapping], known: set[str]
-) -> dict[str, dict[str, Any]]:
-    """Return the functions that the model may call, by name."""
-    found: dict[str, dict[str, Any]] = {}
+) -> dict[str, Tool]:
+    """Return the tasks that the model may call, by name.
+
+    What is wrong with one of them is reported when its call is lowered.
+    """
+    found: dict[str, Tool] = {}
+    quiet = Lowering(lowering.kinds, Diagnostics(), workbook=workbook)
     for item in items_of(given.get("tools")):
         entry = mapping_of(item)
         tree = entry.get("task") if isinstance(item, Mapping) else item
         name = text_of(tree) or ""
         if tree is None or not _can_be_called(lowering, tree, name, workbook, found):
             continue
-        task = whole_task(workbook, name)
+        task, _ = expand(quiet, mapping_of(made_tree({"kind": "workbook", "task": name}, tree.pos)))
         _check_tool(lowering, task, entry.get("parameters"))
-        text = entry.get("description") or workbook[name].get("desc") or task.get("desc")
-        found[name] = {
+        own = mapping_of(workbook[name].get("tool")).get("desc")
+        text = entry.get("description") or workbook[name].get("desc") or own or task.get("desc")
+        function = {
             "name": name,
             **({"description": text} if text is not None else {}),
             "parameters": entry.get("parameters") or signature_of(task, known),
         }
+        found[name] = Tool(function, task)
     return found
 
 
@@ -304,7 +310,7 @@ def _request(agent: Agent) -> dict[str, Any]:
     body = {
         **({} if model is None else {"model": model}),
         "messages": f"{{{{ {agent.so_far} }}}}",
-        **({"tools": [{"type": "function", "function": one} for one in tools]} if tools else {}),
+        **({"tools": [{"type": "function", "function": one.function} for one in tools]} if tools else {}),
         **{key.text: value for key, value in mapping_of(agent.params.get("body")).items()},
     }
     sent = {name: agent.params.get(name) for name in ("url", "auth", "headers") if agent.params.has(name)}
