@@ -8,7 +8,7 @@ import pytest
 
 from noetl.domain.errors import ConflictError, GoneError, InvalidInputError, NotFoundError
 from noetl.domain.workers.lease_owners import lease, offered
-from noetl.ports.executions.execution_store import Published
+from noetl.ports.executions.execution_store import Offer, Published
 from noetl.services.worker.http_worker_leases import Claims
 from tests.contract.builders import EID
 
@@ -184,3 +184,21 @@ def test_what_was_leased_to_an_answer_is_extended_given_back_and_freed_without_a
     assert not registry.free("direct", "another")
     assert registry.free("direct", "0123abcd") and not registry.free("direct", "0123abcd")
     assert sorted(had(harness.store.claim("sweeper", 9))) == [("1", 2), ("3", 2), ("9", 2)]
+
+
+def test_leases_that_are_over_are_found_among_those_that_live(harness, make, registry):
+    """They share a group in the index: each command says for itself whether its lease is over."""
+    now = harness.store.load([]).now
+    live, over = lease(now + 60, "direct", "0123abcd"), lease(now - 5, "direct", "4567cdef")
+    for place, owner in enumerate([live, over, live, over, live]):
+        execution = EID + place
+        harness.store.commit(
+            [make.change(execution_id=execution, issue=(make.command("1", execution),))], owner
+        )
+    assert had(harness.store.claim("python-worker", 9, Offer("python"))) == [], (
+        "another pool has other leases"
+    )
+    claimed = [harness.store.claim("sweeper", 1) for _ in range(3)]
+    assert [[one.execution_id for one in commands] for commands in claimed] == [[EID + 1], [EID + 3], []]
+    assert registry.free("direct", "0123abcd")
+    assert [one.execution_id for one in harness.store.claim("sweeper", 9)] == [EID, EID + 2, EID + 4]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from itertools import pairwise
 
 import pytest
 
@@ -14,6 +15,7 @@ from noetl.domain import ids
 from noetl.domain.limits import Admission
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.variables import VariableWrite
+from noetl.domain.workers.lease_owners import lease
 from noetl.ports.executions.execution_store import GateChange, LoadRequest, TimerChange, Wake
 from noetl.services.queries.read_execution import list_executions
 
@@ -141,6 +143,28 @@ def test_a_list_takes_two_statements_however_many_wait_to_begin(store, make):
     assert sorted(one.status for one in found) == ["queued"] * 11 + ["running"]
 
 
+def test_a_command_with_a_new_lease_changes_no_index(store, admin, make):
+    """A worker that is answered with the next command has it under a lease of its own."""
+    count = "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = 'noetl.command'::regclass"
+    names = [str(number) for number in range(1, 12)]
+    store.commit([make.change(issue=(make.command("1"),))], lease(9e9, "direct", "0" * 32))
+    flush_statistics(store)
+    before = admin.execute(count).fetchone()
+    for place, (done, following) in enumerate(pairwise(names), 1):
+        change = make.change(place, close=((done, 1, 0),), issue=(make.command(following),))
+        assert store.commit([change], lease(9e9 + place, "direct", f"{place:032x}")).commands
+    flush_statistics(store)
+    after = admin.execute(count).fetchone()
+    assert [now - then for now, then in zip(after, before, strict=True)] == [10, 10]
+
+
+def flush_statistics(store):
+    with store.database._session() as session:
+        session.pgconn.exec_(b"SELECT pg_stat_force_next_flush()")
+        # The server flushes before it says that it is ready, so what was counted can be read.
+        session.pgconn.exec_(b"SELECT 1")
+
+
 @pytest.mark.parametrize("pooled", [False, True])
 def test_every_write_is_one_transaction(database, admin, make, pooled):
     store = PostgresExecutionStore(database, pooled=pooled)
@@ -161,10 +185,7 @@ def test_nothing_is_read_from_end_to_end(store, admin, make):
     before = dict(admin.execute(scans).fetchall())
     for _ in exercise(store, make):
         pass
-    with store.database._session() as session:
-        session.pgconn.exec_(b"SELECT pg_stat_force_next_flush()")
-        # The server flushes before it says that it is ready, so what was counted can be read.
-        session.pgconn.exec_(b"SELECT 1")
+    flush_statistics(store)
     after = dict(admin.execute(scans).fetchall())
     assert {name for name, count in after.items() if count > before[name]} == set()
 

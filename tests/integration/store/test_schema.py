@@ -206,16 +206,26 @@ def test_commands_that_an_earlier_schema_has_are_found_after_it(empty):
                 " VALUES (%s, %s, 7, %s, 'me', now(), '{}', 2)",
                 (execution, command, round_),
             )
+        connection.execute(
+            "UPDATE noetl.command SET owner = 'until:77:http:direct:0a1b' WHERE command_id = '8'"
+        )
         before = connection.execute(
             "SELECT id, execution_id, command_id FROM noetl.command ORDER BY id"
         ).fetchall()
-    assert migrations.migrate(empty)[:2] == [
+    assert migrations.migrate(empty)[:3] == [
         "migrations/0057_rows_of_commands",
         "migrations/0058_short_facts",
+        "migrations/0059_owner_groups",
     ]
     with psycopg.connect(empty, autocommit=True) as connection:
-        columns = "SELECT id, execution_id, command_id FROM noetl.command WHERE owner = 'me' AND lost = 2 ORDER BY id"
+        columns = "SELECT id, execution_id, command_id FROM noetl.command WHERE lost = 2 ORDER BY id"
         assert connection.execute(columns).fetchall() == before
+        groups = "SELECT command_id, owner, owner_group FROM noetl.command WHERE execution_id = 1 ORDER BY id"
+        assert connection.execute(groups).fetchall() == [
+            ("7", "me", "me"),
+            ("8", "until:77:http:direct:0a1b", "until:http:direct"),
+            ("9.r0.0", "me", "me"),
+        ]
         places = connection.execute("SELECT place FROM noetl.command ORDER BY id").fetchall()
         assert [place for (place,) in places] == ["", "", "9.r0.0", *(str(number) for number in range(1, 10))]
         new = connection.execute(

@@ -15,7 +15,7 @@ from noetl.domain.events import CommandDone
 from noetl.domain.kinds import TaskContext
 from noetl.domain.messages import VERSION as MESSAGE_VERSION
 from noetl.domain.messages import Message, decode_message, encode_message
-from noetl.domain.workers.direct_requests import VERSION, DecideAnswer, DecideRequest
+from noetl.domain.workers.direct_requests import VERSION, DecideAnswer, DecideRequest, is_lease
 from noetl.services.worker.consume_commands import work_batch
 from noetl.services.worker.direct_outcomes import REQUEST_SECONDS, SECONDS, DirectOutcomes
 from tests.unit.services.batch_bench import LOOP, RING, Bench, Tool
@@ -75,6 +75,12 @@ def test_a_chain_runs_in_one_invocation_and_its_first_message_is_removed_at_once
     assert [len(one.outcomes) for one in engine.asked] == [1, 1, 1] and bench.events.requests == []
     assert len(bench.commands) == 0 and waiting[0] == 1
     assert len({one.lease for one in engine.asked}) == 3, "every request has a lease of its own"
+    assert all(is_lease(one.lease) for one in engine.asked)
+    assert len({one.lease[:24] for one in engine.asked}) == 1, "leases of a process differ at their ends"
+    other = Engine()
+    bench = bench_of(other)
+    bench.work(bench.put(bench.command(1)))
+    assert other.asked[0].lease[:24] != engine.asked[0].lease[:24], "those of another process, everywhere"
 
 
 def test_the_next_command_runs_and_is_decided_while_the_first_message_is_removed():

@@ -48,6 +48,10 @@ LEGAL_PHASE: dict[str, frozenset[str]] = {
 """Which phase may follow which; docs/state-machine.md draws this table and a test compares the two."""
 
 
+AWAKE = 0.0
+"""``Token.wakes`` of a run that waits for no time. A token is encoded without it, as it is this very object."""
+
+
 class Token(msgspec.Struct, omit_defaults=True):
     """A step run: a token at a step.
 
@@ -87,7 +91,7 @@ class Token(msgspec.Struct, omit_defaults=True):
     """The callback that the run's own command waits for."""
     callbacks: int = 0
     """Slots of the scope ``callback`` that places of this run have; they go with the token."""
-    wakes: float = 0.0
+    wakes: float = AWAKE
     """When the wait ends for which the run's own command waits (epoch seconds); in the past when it waits for none."""
     counted: int = 0
     """Calls of its command that the budget has counted already."""

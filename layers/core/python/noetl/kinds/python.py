@@ -117,7 +117,7 @@ def _owner(process: Any, context: TaskContext, libraries: str = "") -> Owner:
 
 
 def run(params: Params | Code, context: TaskContext) -> TaskResult:
-    """Run the code and return its result; ``meta.py`` has how many lines it printed.
+    """Run the code and return its result; ``meta.py`` has how many lines it printed, if any.
 
     Raises TaskError: kind ``transform`` with the exception's class name as code (``details``: line, source, traceback),
     ``result_not_json``, ``result_too_large``, ``output_limit``, ``process_exited``, ``process_crashed`` or ``no_answer``; kind
@@ -147,7 +147,7 @@ def run(params: Params | Code, context: TaskContext) -> TaskResult:
             code="result_not_json",
             hint="give back mappings with text keys, lists, texts, finite numbers, true, false or null",
         )
-    return TaskResult(result, {"py": {"lines": answer["lines"]}})
+    return TaskResult(result, {"py": {"lines": answer["lines"]}} if answer["lines"] else {})
 
 
 def _raised(error: Any, memory_bytes: int) -> TaskError:

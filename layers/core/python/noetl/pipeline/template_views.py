@@ -353,7 +353,7 @@ def _pg(last: LatestOutcome) -> dict[str, Any]:
 def _py(last: LatestOutcome) -> dict[str, Any]:
     error = last.error
     raised = error.code if error is not None and error.kind == "transform" else None
-    return {"exception_type": raised, **_helper(last, "py")}
+    return {"exception_type": raised, "lines": 0 if last.ok else None, **_helper(last, "py")}
 
 
 def _helper(last: LatestOutcome, name: str) -> dict[str, Any]:

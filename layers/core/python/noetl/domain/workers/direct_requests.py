@@ -76,7 +76,10 @@ def read_request(event: Any) -> DecideRequest:
 
 
 def is_lease(name: str) -> bool:
-    """Return whether ``name`` may name a lease. Its length makes it impossible to guess."""
+    """Return whether ``name`` may name a lease.
+
+    It is too long to be guessed: a process draws the first 24 digits, and counts in the last eight.
+    """
     return re.fullmatch(r"[0-9a-f]{16,64}", name, re.ASCII) is not None
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from noetl.domain.facts import facts as f
 from noetl.domain.outcomes.outcomes import AROUND
 from noetl.domain.patches.scope_patches import MISSING
-from noetl.domain.state import WAITING, ExecutionState, Slots, Token, copy_state
+from noetl.domain.state import AWAKE, WAITING, ExecutionState, Slots, Token, copy_state
 from noetl.engine.folds import callbacks, rounds
 from noetl.engine.folds.compensation import UNDO, register, undone
 from noetl.engine.folds.run_results import SKIPPED, envelope, give_result, publish_result, result_of
@@ -111,7 +111,7 @@ def _issued(state: ExecutionState, slots: SlotSpace, fact: f.CommandIssued) -> N
     token.phase, token.command, token.turn = fact.stage, fact.command_id, fact.turn
     token.rule = fact.rule
     if not fact.delay:
-        token.wakes = 0.0
+        token.wakes = AWAKE
     token.counted = fact.calls + (token.counted if fact.turn else 0)
     state.calls += fact.calls
 

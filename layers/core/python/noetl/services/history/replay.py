@@ -13,6 +13,7 @@ import msgspec
 from noetl.domain import ids
 from noetl.domain.errors import ConflictError
 from noetl.domain.facts.facts import decode_facts
+from noetl.domain.state import AWAKE, ExecutionState
 from noetl.domain.unreadable import demand
 from noetl.engine.folds.apply import rebuild
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
@@ -73,10 +74,10 @@ def _compare(store: ExecutionStore, info: ExecutionInfo) -> ReplayReport:
     state, slots = rebuild(rows)
     stored = {
         "status": info.status,
-        "state": msgspec.to_builtins(demand_state(info)) if info.version else {},
+        "state": _plain(demand_state(info)) if info.version else {},
         "slots": _named(store.slots(info.execution_id)),
     }
-    rebuilt = {"status": state.status, "state": msgspec.to_builtins(state), "slots": _named(slots)}
+    rebuilt = {"status": state.status, "state": _plain(state), "slots": _named(slots)}
     items, of_items = _items(store, info.execution_id)
     found = islice(differences("", stored, rebuilt), MOST_DIFFERENCES - len(of_items))
     of_state = [Difference(path, _short(left), _short(right)) for path, left, right in found]
@@ -117,6 +118,17 @@ def _items(store: ExecutionStore, execution_id: int) -> tuple[int, list[Differen
 
 def _named(slots: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
     return {f"{scope}.{name}": msgspec.to_builtins(value) for (scope, name), value in slots.items()}
+
+
+def _plain(state: ExecutionState) -> Any:
+    """Return a state as it is encoded now.
+
+    Versions before this one wrote ``wakes`` of every token.
+    """
+    for token in (*state.tokens.values(), *state.left):
+        if token.wakes == AWAKE:
+            token.wakes = AWAKE
+    return msgspec.to_builtins(state)
 
 
 def _short(value: Any) -> str:

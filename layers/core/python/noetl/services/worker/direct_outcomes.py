@@ -5,10 +5,11 @@ It sends every outcome that such a request fails for through the queue.
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -61,6 +62,7 @@ class DirectOutcomes:
     _failed: int = 0
     _until: float = -math.inf
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _leases: Iterator[str] | None = None
 
     def is_open(self) -> bool:
         """Return whether requests may be made: none are made for a while after a failure."""
@@ -72,7 +74,7 @@ class DirectOutcomes:
         left = dict.fromkeys(range(count, len(outcomes)), "")
         if not count:
             return RequestAnswer(left)
-        lease = secrets.token_hex(16)
+        lease = self._next_lease()
         try:
             found = self.decisions.decide(DecideRequest(VERSION, list(outcomes[:count]), max(0, most), lease))
         except InfrastructureError as outage:
@@ -103,12 +105,28 @@ class DirectOutcomes:
                 f"leases of {len(request.held) + len(request.back)} command(s) expire without being extended or ended: {outage}"
             )
 
+    def _next_lease(self) -> str:
+        """Return a new name for the commands that the answer to a request leases."""
+        with self._lock:
+            # The first request draws it, and not the start of the process: copies of a snapshot of this process would have the same names.
+            if self._leases is None:
+                self._leases = _lease_names(secrets.token_hex(12))
+            return next(self._leases)
+
     def _note_failure(self, what: str, outage: InfrastructureError) -> None:
         with self._lock:
             self._failed += 1
             pause = PAUSES.after(self._failed)
             self._until = self.clock() + pause
         self.log(f"{what}, as will all outcomes of the next {pause} s: {outage}")
+
+
+def _lease_names(prefix: str) -> Iterator[str]:
+    """Yield names that differ at their end.
+
+    Postgres logs what differs between two versions of a row, and a command that follows another one has a new lease in the same row.
+    """
+    return (f"{prefix}{number:08x}" for number in itertools.count())
 
 
 def heartbeat(command: Command, token: str) -> str:

@@ -28,7 +28,7 @@ ORDER BY c.pool, c.owner;
 -- name: outstanding_rest
 -- Rows that cannot be read have an owner of their own (set_aside in recovery.sql).
 SELECT (SELECT count(*) FROM noetl.outbox), (SELECT count(*) FROM noetl.timer),
-       (SELECT count(*) FROM noetl.command WHERE NOT waiting AND owner >= 'until:' AND owner < 'until;' AND owner LIKE '%' || ':unreadable')
+       (SELECT count(*) FROM noetl.command WHERE NOT waiting AND owner_group >= 'until:' AND owner_group < 'until;' AND owner LIKE '%' || ':unreadable')
          + (SELECT count(*) FROM noetl.outbox WHERE owner >= 'until:' AND owner < 'until;' AND owner LIKE '%' || ':unreadable');
 
 -- name: backlog

@@ -1,5 +1,5 @@
 -- What has no live owner. Owners are found by a loose scan of the index on (owner, id), so that rows of living owners, however
--- many, are never read.
+-- many, are never read. Commands have the leases of a pool as one group there: the row says whether its lease is over.
 
 -- name: heartbeat
 -- Row: whether the lease was over, so that other owners may have taken what this one had.
@@ -22,7 +22,7 @@ WHERE a.datname = current_database() AND a.usename = current_user AND a.applicat
 -- name: release
 -- Rows are freed one by one, so that what is not due yet stays free when the same owner comes back.
 WITH commands AS (
-    UPDATE noetl.command SET owner = '' WHERE owner = :owner AND NOT waiting
+    UPDATE noetl.command SET owner = '' WHERE owner_group = :owner AND owner = :owner AND NOT waiting
 ), events AS (
     UPDATE noetl.outbox SET owner = '' WHERE owner = :owner
 ), timers AS (
@@ -52,10 +52,10 @@ WHERE c.execution_id = n.execution_id AND c.place = n.place AND c.part = n.part;
 -- With a pool: what is offered there, or was taken from there by a worker whose time is over. What is offered was given to no worker yet,
 -- so that its attempt stays. An owner that asks lives, and has what it holds, even if its lease is over. What two processes died of is given out alone: one at a time to an owner that has had none for a while.
 WITH RECURSIVE owners AS (
-    (SELECT owner FROM noetl.command WHERE NOT waiting ORDER BY owner LIMIT 1)
+    (SELECT owner_group FROM noetl.command WHERE NOT waiting ORDER BY owner_group LIMIT 1)
     UNION ALL
-    SELECT (SELECT c.owner FROM noetl.command c WHERE NOT c.waiting AND c.owner > o.owner ORDER BY c.owner LIMIT 1)
-    FROM owners o WHERE o.owner IS NOT NULL
+    SELECT (SELECT c.owner_group FROM noetl.command c WHERE NOT c.waiting AND c.owner_group > o.owner_group ORDER BY c.owner_group LIMIT 1)
+    FROM owners o WHERE o.owner_group IS NOT NULL
 ), suspect AS (
     SELECT c.execution_id, c.command_id
     FROM noetl.command c
@@ -72,7 +72,8 @@ WITH RECURSIVE owners AS (
     FROM owners o
     CROSS JOIN LATERAL (
         SELECT * FROM noetl.command c
-        WHERE c.owner = o.owner AND NOT c.waiting AND c.not_before <= clock_timestamp()
+        WHERE c.owner_group = o.owner_group AND NOT c.waiting AND c.not_before <= clock_timestamp()
+          AND (c.owner = o.owner_group OR NOT noetl.is_alive(c.owner))
           AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
           AND (:command_id::text = '' OR (c.execution_id = :execution_id::bigint AND c.command_id = :command_id::text))
           AND (c.lost = 0 OR c.lost_turn <> c.turn OR :pool::text <> ''
@@ -80,9 +81,9 @@ WITH RECURSIVE owners AS (
                                        OR (c.execution_id, c.command_id) IN (SELECT s.execution_id, s.command_id FROM suspect s))))
         ORDER BY c.priority DESC, c.id LIMIT :limit::bigint FOR UPDATE SKIP LOCKED
     ) c
-    WHERE o.owner IS NOT NULL
-      AND CASE WHEN :pool::text = '' THEN o.owner = '' OR (o.owner <> :owner AND NOT noetl.is_alive(o.owner))
-               ELSE o.owner = 'pool:' || :pool OR (starts_with(noetl.leaseholder(o.owner), :pool || ':') AND NOT noetl.is_alive(o.owner)) END
+    WHERE o.owner_group IS NOT NULL
+      AND CASE WHEN :pool::text = '' THEN o.owner_group = '' OR (o.owner_group <> :owner AND NOT noetl.is_alive(o.owner_group))
+               ELSE o.owner_group IN ('pool:' || :pool, 'until:' || 'http:' || :pool) END
     ORDER BY c.priority DESC, c.id LIMIT :limit::bigint
 ), updated AS (
     UPDATE noetl.command c
@@ -180,7 +181,7 @@ WITH doubt AS (
     WHERE c.execution_id = d.execution_id AND c.run = d.run AND c.owner = :owner
 ), slots AS (
     UPDATE noetl.command c SET owner = ''
-    WHERE c.owner = :owner AND NOT c.waiting AND :seconds::float8 IS NOT NULL
+    WHERE c.owner_group = :owner AND c.owner = :owner AND NOT c.waiting AND :seconds::float8 IS NOT NULL
       AND NOT EXISTS (SELECT FROM doubt d WHERE d.execution_id = c.execution_id AND d.run = c.run)
       AND EXISTS (SELECT FROM noetl.limit_use u WHERE u.execution_id = c.execution_id AND u.command_id = c.command_id
                   AND u.held AND u.since > clock_timestamp() - make_interval(secs => :seconds::float8))

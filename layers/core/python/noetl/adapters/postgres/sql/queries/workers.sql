@@ -26,7 +26,7 @@ WITH seen AS (
                'execution_id', execution_id::text, 'command_id', command_id, 'attempt', attempt, 'turn', turn,
                'lease_seconds', round(split_part(owner, ':', 2)::numeric - extract(epoch FROM clock_timestamp()), 3)) ORDER BY id) AS commands
     FROM noetl.command
-    WHERE NOT waiting AND owner >= 'until:' AND owner < 'until;' AND noetl.leaseholder(owner) IS NOT NULL AND noetl.is_alive(owner)
+    WHERE NOT waiting AND owner_group >= 'until:' || 'http:' AND owner_group < 'until:' || 'http;' AND noetl.is_alive(owner)
     GROUP BY 1
 )
 SELECT w.name, w.pool, w.capacity, w.principal, extract(epoch FROM w.registered_at),
@@ -44,7 +44,7 @@ WITH gone AS (
 ), freed AS (
     UPDATE noetl.command c SET owner = CASE WHEN g.kept THEN 'pool:' || g.pool ELSE '' END, attempt = c.attempt + g.kept::integer
     FROM gone g
-    WHERE NOT c.waiting AND c.owner >= 'until:' AND c.owner < 'until;' AND noetl.leaseholder(c.owner) = g.pool || ':' || g.name
+    WHERE NOT c.waiting AND c.owner_group = 'until:' || 'http:' || g.pool AND noetl.leaseholder(c.owner) = g.pool || ':' || g.name
 )
 SELECT name FROM gone;
 
@@ -75,7 +75,7 @@ RETURNING g.pool;
 
 -- name: free_leases
 UPDATE noetl.command c SET owner = ''
-WHERE NOT c.waiting AND c.owner >= 'until:' AND c.owner < 'until;' AND noetl.leaseholder(c.owner) = :holder
+WHERE NOT c.waiting AND c.owner_group = 'until:' || 'http:' || split_part(:holder, ':', 1) AND noetl.leaseholder(c.owner) = :holder
 RETURNING c.command_id;
 
 -- name: forget_workers
