@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from typing import Protocol
 
 from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
@@ -62,6 +63,11 @@ class Pool:
     def free(self) -> int:
         """Count the threads, started or not, for which there is no command. It takes no lock."""
         return self.size - self._turns.running - self._turns.runnable
+
+    @property
+    def load(self) -> int:
+        """Count the commands that wait or run. It takes no lock."""
+        return self._turns.running + self._turns.ready
 
     @property
     def loaded(self) -> bool:
@@ -208,7 +214,17 @@ def report_defect(error: BaseException) -> None:
         threading.excepthook(threading.ExceptHookArgs(hook_args))
 
 
-def leave_waiting(pools: Collection[Pool]) -> list[Command]:
+class CommandQueue(Protocol):
+    """Commands that can be taken away before they begin."""
+
+    def take(self, limit: int) -> list[Command]:
+        """Take commands that nothing has begun, at most ``limit``."""
+
+    def submit(self, command: Command) -> object:
+        """Queue a command."""
+
+
+def leave_waiting(pools: Collection[CommandQueue]) -> list[Command]:
     """Remove and return the commands that no thread has begun: other processes may claim them.
 
     Commands that follow a job in another system stay: if they are no longer wanted, no other process claims them, and
