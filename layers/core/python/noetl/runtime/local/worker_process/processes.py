@@ -50,8 +50,9 @@ class WorkerProcesses:
         self._places: OrderedDict[int, WorkerProcess | None] = OrderedDict()
         """Where executions run that keep a process for their code; None: here."""
         self._lock = threading.Lock()
+        self._starting = threading.Lock()
         self._crowded = 0
-        self._starting = self._closed = False
+        self._closed = False
         self._deaths = 0
         self._not_before = 0.0
 
@@ -73,11 +74,13 @@ class WorkerProcesses:
         """Choose the pool of a worker process for a command; None: this process runs it."""
         if not self._most or command.remote:
             return None
-        busy = self._load() >= BUSY
-        if busy and len(self._workers) < self._most:
-            self._crowded += 1
-            if self._crowded >= CROWDED:
-                self._start_another()
+        if command.lost:
+            # A process died while it ran this command: that is not to be the one with the engine.
+            self._have_one()
+            busy = True
+        else:
+            busy = self._load() >= BUSY
+            self._note_crowd(busy)
         if not self._workers:
             return None
         worker = self._place(command, busy)
@@ -140,27 +143,36 @@ class WorkerProcesses:
     def _least(self) -> WorkerProcess | None:
         return min(self._workers, key=lambda worker: worker.load, default=None)
 
-    def _start_another(self) -> None:
-        with self._lock:
-            if self._starting or self._closed or time.monotonic() < self._not_before:
-                return
-            self._starting, self._crowded = True, 0
-        threading.Thread(target=self._start, name="noetl-worker-process-start", daemon=True).start()
+    def _note_crowd(self, busy: bool) -> None:
+        """Start a process when it has been needed for a while."""
+        if not busy or len(self._workers) >= self._most:
+            return
+        self._crowded += 1
+        if self._crowded >= CROWDED and time.monotonic() >= self._not_before:
+            self._crowded = 0
+            threading.Thread(target=self._start, name="noetl-worker-process-start", daemon=True).start()
 
-    def _start(self) -> None:
-        try:
-            worker = self._make()
-            if worker.start():
-                with self._lock:
-                    if not self._closed:
-                        self._workers = (*self._workers, worker)
-                        return
-            worker.close(0.0)
-        except (OSError, RuntimeError) as error:
-            self._log(f"no worker process could be started: {error}")
-            self._not_before = time.monotonic() + RESTART_SECONDS[-1]
-        finally:
-            self._starting = False
+    def _have_one(self) -> None:
+        """Start a process, and wait for it, if there is none."""
+        if not self._workers:
+            self._start(first=True)
+
+    def _start(self, first: bool = False) -> None:
+        """Start a process. ``first``: only when there is none."""
+        with self._starting:
+            if self._closed or len(self._workers) >= (1 if first else self._most):
+                return
+            try:
+                worker = self._make()
+                if worker.start():
+                    with self._lock:
+                        if not self._closed:
+                            self._workers = (*self._workers, worker)
+                            return
+                worker.close(0.0)
+            except (OSError, RuntimeError) as error:
+                self._log(f"no worker process could be started: {error}")
+                self._not_before = time.monotonic() + RESTART_SECONDS[-1]
 
     def _remove(self, worker: WorkerProcess) -> None:
         with self._lock:
