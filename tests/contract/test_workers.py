@@ -202,3 +202,33 @@ def test_leases_that_are_over_are_found_among_those_that_live(harness, make, reg
     assert [[one.execution_id for one in commands] for commands in claimed] == [[EID + 1], [EID + 3], []]
     assert registry.free("direct", "0123abcd")
     assert [one.execution_id for one in harness.store.claim("sweeper", 9)] == [EID, EID + 2, EID + 4]
+
+
+def test_an_owner_that_asks_has_its_lease_even_when_it_is_over(harness, make):
+    own = lease(harness.store.load([]).now - 5, "direct", "0123abcd")
+    harness.store.commit([make.change(issue=(make.command("1"),))], own)
+    assert harness.store.claim(own, 9) == []
+    assert had(harness.store.claim("sweeper", 9)) == [("1", 2)]
+
+
+def test_a_lease_is_released_by_its_name_and_no_other_with_it(harness, make):
+    until = harness.store.load([]).now + 60
+    owners = [lease(until, "direct", name) for name in ("0123abcd", "4567cdef")]
+    for execution, owner in enumerate(owners, EID):
+        change = make.change(execution_id=execution, issue=(make.command("1", execution),))
+        harness.store.commit([change], owner)
+    harness.store.release(owners[0])
+    assert [one.execution_id for one in harness.store.claim("sweeper", 9)] == [EID]
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        *("until:5:http:python", "until:5:http:python:", "until:x:http:python:w", "until:http:python"),
+        *("until::http:python:w", f"until:{'9' * 14}:http:python:w"),
+    ],
+)
+def test_what_only_looks_like_a_lease_is_free_for_the_engine_and_for_no_worker(harness, make, owner):
+    harness.store.commit([make.change(issue=(make.command("1"),))], owner)
+    assert harness.store.claim("python-worker", 9, Offer("python")) == []
+    assert had(harness.store.claim("sweeper", 9)) == [("1", 2)]

@@ -12,6 +12,7 @@ from noetl.adapters.postgres.schedule_store import PostgresScheduleStore
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.automations.schedule_store import ScheduleRow
 from tests.databases import drop_database
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -191,15 +192,50 @@ def test_absolute_names_of_earlier_rows_open_no_folder_and_their_playbooks_stay(
         ]
 
 
+def migrate_before(connection, name):
+    """Apply the migrations before this one."""
+    connection.execute(migrations._JOURNAL)
+    for earlier, text in migrations.scripts().items():
+        if earlier.startswith(migrations.MIGRATIONS) and earlier < name:
+            connection.execute(text)
+            migrations._record(connection, earlier, migrations._checksum(text))
+
+
+@pytest.mark.parametrize("pending", ["0057", "0058", "0059"])
+def test_what_the_version_before_commits_during_a_migration_is_not_lost(empty, pending):
+    """It takes part in no lock of the migration: executions run on while a version is deployed."""
+    row = (1, "7.r0.0", "until:77:http:direct:0a1b", 0, 2, 3, 1, 9, 4, 5, 2, 3, "true", '{"a": 1}', 7, "{}")
+    columns = (
+        "execution_id, command_id, owner, round, attempt, turn, first, past, remaining, priority, lost, lost_turn,"
+        " remote::text, child::text, run, payload::text"
+    )
+    with psycopg.connect(empty, autocommit=True) as connection, psycopg.connect(empty) as before:
+        migrate_before(connection, f"migrations/{pending}")
+        before.execute(
+            f"INSERT INTO noetl.command ({columns.replace('::text', '')}, not_before)"
+            f" VALUES ({', '.join(['%s'] * len(row))}, now())",
+            row,
+        )
+        before.execute(
+            "INSERT INTO noetl.command (execution_id, command_id, run, waiting, not_before, payload)"
+            " VALUES (2, '8', 8, true, now(), '{}')"
+        )
+        work = threading.Thread(target=migrations.migrate, args=(empty,))
+        work.start()
+        wait_until(lambda: connection.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount > 0)
+        before.commit()
+        work.join()
+        found = connection.execute(f"SELECT {columns} FROM noetl.command WHERE NOT waiting").fetchall()
+        assert found == [row]
+        waiting = connection.execute("SELECT command_id, owner FROM noetl.command WHERE waiting").fetchall()
+        assert waiting == [("8", "")]
+
+
 def test_commands_that_an_earlier_schema_has_are_found_after_it(empty):
     """Few of an execution keep no index up to date; those of loops, and many of one execution, are found by their ids."""
     ids = [(1, "7", -1), (1, "8", -1), (1, "9.r0.0", 0), *((2, str(number), -1) for number in range(1, 10))]
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(migrations._JOURNAL)
-        for name, text in migrations.scripts().items():
-            if name.startswith(migrations.MIGRATIONS) and name < "migrations/0057":
-                connection.execute(text)
-                migrations._record(connection, name, migrations._checksum(text))
+        migrate_before(connection, "migrations/0057")
         for execution, command, round_ in ids:
             connection.execute(
                 "INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, payload, lost)"

@@ -9,6 +9,7 @@ everything, so a database that is up to date costs one query.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,8 @@ CREATE TABLE IF NOT EXISTS noetl.migration (
     applied_at TIMESTAMPTZ NOT NULL DEFAULT now()
 );
 """
+_REWRITTEN = re.compile(r"^DROP TABLE (noetl\.[a-z_]+);$", re.MULTILINE)
+"""A table that a migration copies and makes again."""
 _CONDITION = """
 SELECT m.name, current_setting('transaction_read_only')::boolean, pg_is_in_recovery()
 FROM (SELECT) one LEFT JOIN noetl.migration m ON true;
@@ -227,11 +230,21 @@ def _apply(connection: Connection) -> list[str]:
     for name, text in scripts().items():
         if known.get(name) == _checksum(text):
             continue
+        _lock_rewritten(connection, text)
         connection.execute(text.encode())
         _record(connection, name, _checksum(text))
         applied.append(name)
     _record(connection, COMPLETE, fingerprint())
     return applied
+
+
+def _lock_rewritten(connection: Connection, text: str) -> None:
+    """Lock the tables that a migration writes again, before it copies them.
+
+    The version before goes on meanwhile: what it commits between the copy of a table and its removal would be lost.
+    """
+    for table in _REWRITTEN.findall(text):
+        connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
 
 
 def _record(connection: Connection, name: str, checksum: str) -> None:

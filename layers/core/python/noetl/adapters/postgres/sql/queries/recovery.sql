@@ -22,7 +22,8 @@ WHERE a.datname = current_database() AND a.usename = current_user AND a.applicat
 -- name: release
 -- Rows are freed one by one, so that what is not due yet stays free when the same owner comes back.
 WITH commands AS (
-    UPDATE noetl.command SET owner = '' WHERE owner_group = :owner AND owner = :owner AND NOT waiting
+    UPDATE noetl.command SET owner = ''
+    WHERE owner_group IN (:owner, 'until:' || 'http:' || split_part(:owner, ':', 4)) AND owner = :owner AND NOT waiting
 ), events AS (
     UPDATE noetl.outbox SET owner = '' WHERE owner = :owner
 ), timers AS (
@@ -73,7 +74,8 @@ WITH RECURSIVE owners AS (
     CROSS JOIN LATERAL (
         SELECT * FROM noetl.command c
         WHERE c.owner_group = o.owner_group AND NOT c.waiting AND c.not_before <= clock_timestamp()
-          AND (c.owner = o.owner_group OR NOT noetl.is_alive(c.owner))
+          AND CASE WHEN :pool::text = '' THEN c.owner = o.owner_group OR (c.owner <> :owner AND NOT noetl.is_alive(c.owner))
+                   ELSE c.owner = 'pool:' || :pool OR (NOT noetl.is_alive(c.owner) AND noetl.leaseholder(c.owner) IS NOT NULL) END
           AND NOT EXISTS (SELECT FROM noetl.execution e WHERE e.execution_id = c.execution_id AND e.status = 'paused')
           AND (:command_id::text = '' OR (c.execution_id = :execution_id::bigint AND c.command_id = :command_id::text))
           AND (c.lost = 0 OR c.lost_turn <> c.turn OR :pool::text <> ''
