@@ -8,9 +8,9 @@ from pathlib import Path
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindLookup
-from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import EventBridgeTrigger, Program, S3Trigger, SqsTrigger
 from noetl.dsl.triggers import queue_name
+from noetl.migration.older import compile_any
 
 from .config import ConfigError
 
@@ -78,6 +78,6 @@ def triggers_of(programs: Iterable[Program]) -> Triggers:
 
 def _compile(path: Path, kinds: KindLookup) -> Program:
     try:
-        return compile_playbook(path.read_bytes(), source_name=path.name, kinds=kinds).program
+        return compile_any(path.read_bytes(), source_name=path.name, kinds=kinds)[0].program
     except PlaybookError as error:
         raise ConfigError(f"the playbook {path} cannot be deployed: {error}") from error

@@ -154,6 +154,7 @@ def named(
     stack = cdk.Stack.of(scope)
     separator = _SEPARATORS.get(service, "/") if resource else ""
     tail = f"{resource}{separator}{name}"
+    partition = "<AWS::Partition>" if cdk.Token.is_unresolved(stack.partition) else stack.partition
     region = "<AWS::Region>" if cdk.Token.is_unresolved(stack.region) else stack.region
     account = "<AWS::AccountId>" if cdk.Token.is_unresolved(stack.account) else stack.account
     return Grant(
@@ -161,7 +162,7 @@ def named(
             actions=[f"{service}:{action}" for action in actions],
             resources=[f"arn:{stack.partition}:{service}:{stack.region}:{stack.account}:{tail}"],
         ),
-        (f"arn:<AWS::Partition>:{service}:{region}:{account}:{shown or resource}{separator}{name}",),
+        (f"arn:{partition}:{service}:{region}:{account}:{shown or resource}{separator}{name}",),
         reason,
     )
 

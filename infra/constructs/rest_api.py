@@ -56,9 +56,7 @@ class RestApi(Construct):
         super().__init__(scope, id)
         self.stage_name = STAGE
         # One permission for the API: one for each method would not fit into the function's policy.
-        self._integration = gateway.LambdaIntegration(
-            function, allow_test_invoke=False, scope_permission_to_method=False
-        )
+        self._integration = gateway.LambdaIntegration(function, scope_permission_to_method=False)
         self.api = gateway.RestApi(
             self,
             "Api",

@@ -18,11 +18,13 @@ VAULT = "arn:aws:backup:eu-west-1:123456789012:backup-vault:far"
 
 @pytest.fixture(scope="module")
 def corp(synthesise: Callable[..., Path]) -> Templates:
-    """Prod in a network that exists, with everything that a platform team asks for."""
+    """Prod in a known account and network, with everything that a platform team asks for."""
     prod = load_environment("prod")
     changes = {
         "network": replace(prod.network, existing=VPC),
         "database": replace(prod.database, proxy=True),
+        "account": "123456789012",
+        "region": "eu-west-1",
         "permissions_boundary": "limits",
         "qualifier": "corp1",
         "backup": BackupConfig(copy_to=VAULT),

@@ -248,6 +248,15 @@ def test_a_playbook_that_does_not_compile_stops_the_synthesis(tmp_path: Path) ->
         read_programs([wrong], default_registry())
 
 
+def test_a_playbook_of_an_older_dialect_is_deployed_as_the_api_registers_it(tmp_path: Path) -> None:
+    older = tmp_path / "older.yaml"
+    older.write_text(
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x, path: x}\nworkflow:\n"
+        "  - step: start\n    tool: {kind: noop, spec: {retry: {attempts: 3}}}\n"
+    )
+    assert [program.path for program in read_programs([older], default_registry())] == ["x"]
+
+
 def test_two_playbooks_of_one_path_are_refused() -> None:
     programs = read_programs(list(playbook_files((PLAYBOOKS,)))[-1:], default_registry())
     with pytest.raises(ConfigError, match="have the path 'tests/intake'"):

@@ -22,6 +22,8 @@ def guarded(synthesise: Callable[..., Path]) -> Templates:
     staging = load_environment("staging")
     api = ApiConfig(auth="iam", reach="private", waf=True, callers=("10.0.0.0/8",))
     changes = {
+        "account": "123456789012",
+        "region": "cn-north-1",
         "api": api,
         "network": replace(staging.network, egress="both", code="isolated"),
         "workers": replace(staging.workers, long=False),

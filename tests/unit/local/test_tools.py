@@ -24,6 +24,16 @@ def test_the_end_of_a_failed_tools_output_is_shown(tmp_path: Path) -> None:
     assert str(log) in str(caught.value.hint)
 
 
+def test_errors_are_told_although_many_lines_follow_them(tmp_path: Path) -> None:
+    code = "print('ERROR a policy is too wide\\n   Stack/Policy'); print('WARNING again\\n' * 200); raise SystemExit(1)"
+    with pytest.raises(InfrastructureError) as raised:
+        tools.run([sys.executable, "-c", code], "the tool", cwd=tmp_path)
+    assert (
+        "errors:\nERROR a policy is too wide\n   Stack/Policy\nthe end of its output:\nWARNING again"
+        in str(raised.value)
+    )
+
+
 def test_a_folder_is_made_once_and_again_when_that_failed(tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "tool"
     with pytest.raises(RuntimeError), tools._making(folder) as missing:

@@ -24,6 +24,9 @@ REQUIREMENTS = Path(__file__).parent / "requirements"
 OLDEST_NODE = 20
 """Past its end of life, and still good enough; the documents ask for 22."""
 KEPT_LINES = 30
+KEPT_ERRORS = 3
+ERROR = "ERROR "
+"""What the CDK begins a finding with. The next line names the place; more warnings may follow than lines are kept."""
 
 Progress = Callable[[str], None]
 """Called with what is done next, a short phrase."""
@@ -101,9 +104,10 @@ def run(
     """Run a tool to its end.
 
     ``watch`` is called with each line of its output, ``log`` gets all of it.
-    Raises InfrastructureError with the end of the output when it fails.
+    Raises InfrastructureError with the end of the output when it fails, and with the first errors that came before it.
     """
     kept: deque[str] = deque(maxlen=KEPT_LINES)
+    errors: list[str] = []
     with log.open("a") if log else contextlib.nullcontext() as out:
         process = subprocess.Popen(
             command,
@@ -117,6 +121,8 @@ def run(
         )
         try:
             for line in process.stdout or ():
+                if len(kept) == KEPT_LINES and kept[0].startswith(ERROR) and len(errors) < 2 * KEPT_ERRORS:
+                    errors += [kept[0], kept[1]]
                 kept.append(line)
                 if out is not None:
                     out.write(line)
@@ -129,8 +135,9 @@ def run(
             process.wait()
             raise
     if code:
+        before = f"; errors:\n{''.join(errors).strip()}\n" if errors else "; "
         raise InfrastructureError(
-            f"{name} failed (exit {code}); the end of its output:\n{''.join(kept).strip()}",
+            f"{name} failed (exit {code}){before}the end of its output:\n{''.join(kept).strip()}",
             code="tool_failed",
             hint=f"the whole output is in {log}" if log else "see the output above",
             retryable=False,

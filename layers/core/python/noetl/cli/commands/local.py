@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -104,7 +105,7 @@ def up(
     _print(state.endpoint, state.api, state.ui, state.outputs)
     if state.api is not None:
         out("next:")
-        out(f"  curl {state.api}/health")
+        out(f"  curl {shlex.quote(state.api + '/health')}")  # LocalStack wants the stage $default in it
         out("  noetl local logs -f        noetl local status        noetl local down")
     out(f"up in {progress.spent:.0f} s")
     raise typer.Exit(errors.DONE)
