@@ -153,6 +153,20 @@ def test_everything_outstanding_is_counted_by_pool(harness, make, inspection):
     assert part.partly and sum(one.ready + one.leased for one in part.pools) == 2
 
 
+def test_leases_by_request_are_told_as_one_entry_without_their_names(harness, make, inspection):
+    """Who knows such a name can free what is leased by it."""
+    now = harness.store.load([]).now
+    for place, name in enumerate(["0123abcd", "4567cdef"]):
+        owner = lease_owners.lease(now + 60, "direct", name)
+        harness.store.commit(
+            [make.change(execution_id=EID + place, issue=(make.command("1", EID + place),))], owner
+        )
+    leases = inspection.outstanding().leases
+    assert [(one.owner, one.pool, one.commands, one.alive) for one in leases] == [
+        ("http:direct", "io", 2, True)
+    ]
+
+
 def test_the_backlog_is_what_is_due_counted_up_to_a_number(harness, make, inspection):
     store = harness.store
     store.heartbeat(ME, 60)
