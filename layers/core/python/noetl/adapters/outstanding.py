@@ -39,7 +39,10 @@ def put_together(counts: Iterable[Count], events: int, timers: int, limit: int) 
 
 
 def _leases(counts: Iterable[Count]) -> list[Lease]:
-    """List who has commands; leases by request, of which each command has its own, are one entry."""
+    """List who has commands.
+
+    Leases by request are one entry of a pool, since each command has its own.
+    """
     leases: dict[tuple[str, str, bool], Lease] = {}
     for one in counts:
         commands = one.due + one.delayed
@@ -47,7 +50,9 @@ def _leases(counts: Iterable[Count]) -> list[Lease]:
             continue
         key = (one.pool, shown(one.owner), one.alive)
         known = leases.get(key)
-        leases[key] = Lease(key[1], one.pool, commands + (known.commands if known else 0), one.alive, one.lease)
+        leases[key] = Lease(
+            key[1], one.pool, commands + (known.commands if known else 0), one.alive, one.lease
+        )
     return list(leases.values())
 
 
