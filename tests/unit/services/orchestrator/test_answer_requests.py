@@ -159,7 +159,9 @@ class NamesAsTexts(MemoryWorkers):
 
 
 @pytest.mark.parametrize(
-    "name", ["\0" * 32, "\ud800" * 32, LEASE + "\n", LEASE.upper(), LEASE[:8], "of another"]
+    "name",
+    ["\0" * 32, "\ud800" * 32, LEASE + "\n", LEASE.upper(), LEASE[:8]],
+    ids=["nul", "half a pair", "a line", "capitals", "short"],
 )
 def test_a_name_that_is_no_lease_frees_nothing_and_harms_no_batch(name):
     """A worker may send anything: a name that broke the handler brought its whole batch back, for ever."""
