@@ -120,7 +120,9 @@ def test_a_killed_process_loses_and_doubles_nothing(tmp_path, database, at_once)
         assert warm(runtime) not in before, "another one is started"
 
 
-def test_a_command_that_kills_its_process_is_given_up_and_spares_the_engine(tmp_path, database, at_once, monkeypatch):
+def test_a_command_that_kills_its_process_is_given_up_and_spares_the_engine(
+    tmp_path, database, at_once, monkeypatch
+):
     monkeypatch.setattr("noetl.domain.workers.lost_owners.WAIT_SECONDS", 0.1)
     with running(tmp_path, database) as runtime:
         entry = runtime.register(STUCK, source_name="stuck.yaml")
@@ -137,7 +139,10 @@ def test_a_command_that_kills_its_process_is_given_up_and_spares_the_engine(tmp_
             died += 1
             wait_until(lambda: runtime._processes.pids or warm(runtime), "another process")
         runtime.run_until([one], timeout=PATIENCE)
-        assert runtime.status(one) == "failed" and died == 3, (runtime.lines, [e.facts for e in runtime.store.events(one)][-1].decode()[:1500])
+        assert runtime.status(one) == "failed" and died == 3, (
+            runtime.lines,
+            [e.facts for e in runtime.store.events(one)][-1].decode()[:1500],
+        )
 
 
 def test_what_runs_there_is_cancelled_there(tmp_path, database, at_once):

@@ -409,6 +409,8 @@ class LocalRuntime:
         except BaseException as caught:
             self.keeper.give_back(left)
             self.log(f"{len(left)} commands that cannot begin are given back: {as_exception(caught)!r}")
+        finally:
+            self._processes.pump()
 
     def _begin(self, command: Command) -> None:
         """Let a pool run a command once its delay is over.

@@ -17,6 +17,7 @@ from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.events import Event
 from noetl.runtime.settings import Settings
+from noetl.system_calls.short_calls import send
 
 _LENGTH = struct.Struct(">I")
 _RECEIVED = 1 << 18
@@ -106,8 +107,11 @@ class Channel:
         for message in messages:
             data = codec.encode(message)
             parts += [_LENGTH.pack(len(data)), data]
+        whole = b"".join(parts)
         with self._sending:
-            self._end.sendall(b"".join(parts))
+            sent = send(self._end.fileno(), whole)
+            if sent < len(whole):
+                self._end.sendall(memoryview(whole)[sent:])
 
     def receive(self, seconds: float | None = None) -> list[Any] | None:
         """Return the messages that have arrived, at least one.

@@ -12,7 +12,7 @@ from noetl.ports.gauges import QueueGauge
 from noetl.runtime.local.thread_pools import LOADED
 from noetl.services.worker.ready_commands import Turns
 
-AHEAD = 32
+AHEAD = 16
 """Commands for each thread of the other process, the running ones among them, that are sent to it. It has the next one there when this
 process is busy with a decision."""
 
@@ -50,6 +50,11 @@ class ProcessPool:
         return self._turns.running + self._turns.ready
 
     @property
+    def waits(self) -> bool:
+        """Return whether a command was not sent. It takes no lock."""
+        return self._turns.ready > 0
+
+    @property
     def loaded(self) -> bool:
         """Whether there is enough for all threads while the engine decides. It takes no lock."""
         return self._turns.running + self._turns.runnable >= (AHEAD * 3 // 4) * self.size
@@ -64,12 +69,11 @@ class ProcessPool:
         return None if full or not self._turns.ready else self._turns.pause
 
     def submit(self, command: Command) -> bool:
-        """Queue a command, and send what can be run. Return False when this pool is closed."""
+        """Queue a command, which ``pump`` sends. Return False when this pool is closed."""
         with self._lock:
             if self.closed:
                 return False
             self._turns.add(command, command.execution_id, command.priority, self._clock())
-        self.pump()
         return True
 
     def done(self, commands: Iterable[Command]) -> None:

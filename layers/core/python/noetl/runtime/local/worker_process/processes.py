@@ -86,6 +86,12 @@ class WorkerProcesses:
         worker = self._place(command, busy)
         return None if worker is None else worker.pools.get(command.pool) or worker.pools["io"]
 
+    def pump(self) -> None:
+        """Send what can be run now."""
+        for pool in self.pools:
+            if pool.waits:
+                pool.pump()
+
     def tell_over(self, executions: Collection[int], runs: Iterable[tuple[int, int]]) -> None:
         """Tell the processes what is not wanted any more."""
         workers = self._workers
