@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterable
 from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
 from noetl.ports.gauges import QueueGauge
-from noetl.runtime.local.thread_pools import LOADED
 from noetl.services.worker.ready_commands import Turns
 
 AHEAD = 16
