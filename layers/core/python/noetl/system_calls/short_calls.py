@@ -47,7 +47,10 @@ def write(descriptor: int, data: bytes) -> int:
 
 
 def send(descriptor: int, data: bytes) -> int:
-    """Send over a socket what it takes at once, and return the number of bytes: 0 when it takes none now. Raises OSError."""
+    """Send over a socket what it takes at once, and return the number of bytes.
+
+    0: it takes none now. Raises OSError.
+    """
     try:
         return _made(_send, descriptor, data, len(data), socket.MSG_DONTWAIT)
     except BlockingIOError:

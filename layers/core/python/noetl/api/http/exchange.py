@@ -39,6 +39,7 @@ def _now_ms() -> int:
 
 
 def _random_bits() -> int:
+    # They stand beside a millisecond; the store refuses an id that is taken, and the next one is tried.
     return int.from_bytes(random_bytes(_BYTES_OF_BITS)) >> (8 * _BYTES_OF_BITS - ids.RANDOM_BITS)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 
 from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
@@ -66,14 +67,15 @@ def make_pools(
     here: LocalCommands,
     starved: Callable[[], object],
     then: Callable[[bool], object],
+    ran: Callable[[str], object],
 ) -> dict[str, Pool]:
     """Make the pools of a process, by name.
 
-    ``sizes``: threads of each. ``starved`` and ``then``: see ``Pool``.
+    ``sizes``: threads of each. ``starved``, ``then`` and ``ran``: see ``Pool``.
     """
     places = {CODE: kept_children()}
     return {
-        name: Pool(name, size, run, places.get(name), here.need, starved, then)
+        name: Pool(name, size, run, places.get(name), here.need, starved, then, ran)
         for name, size in sizes.items()
     }
 
@@ -90,9 +92,9 @@ def submit(
     processes: WorkerProcesses | None = None,
     apart: bool = False,
 ) -> None:
-    """Let a thread of its pool run ``command``, or one of a worker process. ``apart``: another than this one.
+    """Let a thread of its pool run ``command``, here or in a worker process.
 
-    Raises RuntimeError when the pool has no thread, and none can be started.
+    ``apart``: another thread than this one. Raises RuntimeError when the pool has no thread, and none can be started.
     """
     here.add(command)
     try:
@@ -123,16 +125,37 @@ def gauges(pools: Mapping[str, Pool], processes: WorkerProcesses) -> list[QueueG
 
 
 def make_process(
-    begin: Begin, runtime: Runtime, here: LocalCommands, starved: Callable[[], object]
+    begin: Begin,
+    runtime: Runtime,
+    pools: Mapping[str, Pool],
+    here: LocalCommands,
+    starved: Callable[[], object],
 ) -> WorkerProcess:
-    """Make a worker process with its pools; it is not started."""
+    """Make a worker process with its pools; it is not started.
+
+    It may run as many commands of a pool as it is made for, less those that run here still.
+    """
     made = WorkerProcess(begin, runtime)
     for name, size in begin.sizes.items():
-        places = kept_children() if name == CODE else None
-        made.pools[name] = ProcessPool(
-            name, size, made.send, places, here.need, runtime.is_wanted, runtime.finish, starved
-        )
+        if size:
+            places = kept_children() if name == CODE else None
+            limit = partial(_left, size, pools[name])
+            made.pools[name] = ProcessPool(
+                name, size, made.send, limit, places, here.need, runtime.is_wanted, runtime.finish, starved
+            )
     return made
+
+
+def _left(size: int, pool: Pool) -> int:
+    return max(0, size - pool.running)
+
+
+def share(sizes: Mapping[str, int], place: int, processes: int) -> dict[str, int]:
+    """Return how many commands of each pool one of several processes runs at once.
+
+    All together run as many as ``sizes`` says.
+    """
+    return {name: size // processes + (place < size % processes) for name, size in sizes.items()}
 
 
 def need_in(pools: Mapping[str, Pool], here: LocalCommands) -> Callable[[int], Need]:

@@ -51,6 +51,7 @@ from noetl.runtime.local.pools_of_process import (
     make_pools,
     make_process,
     need_in,
+    share,
     submit,
 )
 from noetl.runtime.local.process_locks import ProcessLock
@@ -123,6 +124,7 @@ class LocalRuntime:
             settings.worker_processes if self._kinds() is not None else 0,
             self._make_process,
             lambda: sum(pool.load for pool in self.pools.values()),
+            self._place_again,
             self.log,
         )
         self.patience = 1.0
@@ -135,7 +137,7 @@ class LocalRuntime:
         """Step runs that were dropped (timeout, withdrawal) of executions that continue."""
         self._early = EarlyStarts(
             lambda pool: self.pools.get(pool),
-            lambda pool: pool in self.offers.pools or self._processes.takes(),
+            lambda pool: pool in self.offers.pools or bool(self._processes),
             self._revoked,
             lambda command: submit(command, self.pools, self._here, apart=True),
         )
@@ -164,7 +166,12 @@ class LocalRuntime:
         self.presence.announce()
         free_dead(self.store, self.presence)
         self.pools = make_pools(
-            self.opened.pool_sizes, self._run, self._here, self._inbox.hurry, self._inbox.turn
+            self.opened.pool_sizes,
+            self._run,
+            self._here,
+            self._inbox.hurry,
+            self._inbox.turn,
+            self._processes.resize,
         )
         self.opened.stack.enter_context(reporting_needs(need_in(self.pools, self._here)))
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
@@ -467,16 +474,22 @@ class LocalRuntime:
     def _kinds(self) -> list[str] | None:
         return (self.registry or default_registry()).added_modules()
 
-    def _make_process(self) -> WorkerProcess:
+    def _place_again(self, left: Collection[Command]) -> None:
+        """Dispatch again the commands that wait, and those that a worker process has left."""
+        waiting = [*left, *self._leave()]
+        self._here.remove(left)
+        self.dispatch(*waiting)
+
+    def _make_process(self, place: int) -> WorkerProcess:
         begin = Begin(
             encode_settings(self.settings),
             process_name(),
             [str(one) for one in self.data_dirs],
             self._kinds() or [],
-            self.opened.pool_sizes,
+            share(self.opened.pool_sizes, place, self._processes.most),
             self.opened.worker.callback_base,
         )
-        return make_process(begin, self, self._here, self._inbox.hurry)
+        return make_process(begin, self, self.pools, self._here, self._inbox.hurry)
 
     def report_all(self, events: Collection[Event]) -> None:
         """Hand the engine what a worker process reports; it is in memory only, as with ``emit``."""
@@ -599,6 +612,6 @@ class LocalRuntime:
             forget(self.pools, self._processes, over)
         if over or handled.dropped:
             dropped = ((one, run) for one, run in handled.dropped if run is not None)
-            self._processes.tell_over(over, dropped)
+            self._processes.withdraw(over, dropped)
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

@@ -1,4 +1,6 @@
-"""A worker process: it runs the commands that a process with an engine sends, and ends with that process.
+"""A worker process: it runs the commands that a process with an engine sends.
+
+It ends when that process ends.
 
 Usage: python -m noetl.runtime.local.worker_process.main DESCRIPTOR
 """
@@ -36,6 +38,7 @@ from noetl.runtime.local.worker_process.messages import (
     Ready,
     Report,
     Run,
+    Size,
     ToWorker,
     decode_settings,
 )
@@ -43,7 +46,10 @@ from noetl.services.worker.worker_deps import WorkerDeps
 
 
 class Unwanted:
-    """Executions and step runs that are over, of which commands may still run here. Threads may share it."""
+    """Executions and step runs that are over, of which commands may still run here.
+
+    Threads may share it.
+    """
 
     def __init__(self) -> None:
         self._executions: set[int] = set()
@@ -118,7 +124,9 @@ class Work:
     def _receive(self, pools: dict[str, Pool]) -> None:
         while (messages := self._channel.receive()) is not None:
             for message in messages:
-                if isinstance(message, Over):
+                if isinstance(message, Size):
+                    pools[message.pool].resize(message.size)
+                elif isinstance(message, Over):
                     self.unwanted.add(message)
                     report_ended(message.executions)
                 elif isinstance(message, Run):
@@ -160,7 +168,7 @@ class Work:
 
 
 def main() -> None:
-    """Take commands from the process at the other end of a socket, which this one has inherited."""
+    """Take commands from the process at the other end of the inherited socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
     channel = Channel(socket.socket(fileno=int(sys.argv[1])), ToWorker)

@@ -1,13 +1,16 @@
-"""Messages between a process with an engine and its worker process: JSON with a length before it, over a pair of sockets."""
+"""Messages between a process with an engine and its worker process.
+
+Each is JSON with its length before it, over a pair of sockets.
+"""
 
 from __future__ import annotations
 
+import pickle
 import select
 import socket
 import struct
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,7 +33,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
     ``sizes``: commands of each pool that run at once.
     """
 
-    settings: msgspec.Raw
+    settings: str
     owner: str
     data_dirs: list[str]
     kinds: list[str]
@@ -44,8 +47,18 @@ class Run(msgspec.Struct, frozen=True, tag="run", array_like=True):
     commands: list[tuple[int, Command]]
 
 
+class Size(msgspec.Struct, frozen=True, tag="size", array_like=True):
+    """How many commands of a pool may run at once from now on."""
+
+    pool: str
+    size: int
+
+
 class Over(msgspec.Struct, frozen=True, tag="over", array_like=True):
-    """Executions that have ended, and step runs that were dropped: what still runs of them is not wanted."""
+    """Executions that have ended, and step runs that were dropped.
+
+    What still runs of them is not wanted.
+    """
 
     executions: list[int]
     runs: list[tuple[int, int]] = []
@@ -85,7 +98,7 @@ class Line(msgspec.Struct, frozen=True, tag="line", array_like=True):
     text: str
 
 
-ToWorker = Begin | Run | Over
+ToWorker = Begin | Run | Size | Over
 FromWorker = Ready | Report | Failed | Line
 
 
@@ -148,22 +161,17 @@ class Channel:
             stop = start + _LENGTH.size + length
             if len(data) < stop:
                 break
-            yield self._decoder.decode(data[start + _LENGTH.size : stop])
+            yield codec.decode_as(self._decoder, bytes(data[start + _LENGTH.size : stop]))
             start = stop
         del data[:start]
 
 
-def encode_settings(settings: Settings) -> msgspec.Raw:
+def encode_settings(settings: Settings) -> str:
     """Encode settings for another process of this machine."""
-    return msgspec.Raw(msgspec.json.encode(settings, enc_hook=str))
+    return pickle.dumps(settings).hex()
 
 
-def decode_settings(data: msgspec.Raw) -> Settings:
-    """Decode what ``encode_settings`` made."""
-    return msgspec.json.decode(data, type=Settings, dec_hook=_made)
-
-
-def _made(shape: type, value: Any) -> Any:
-    if shape is Path:
-        return Path(value)
-    raise TypeError(f"{shape.__name__} is no setting")
+def decode_settings(text: str) -> Settings:
+    """Decode settings that the process which started this one has encoded."""
+    found: Settings = pickle.loads(bytes.fromhex(text))
+    return found

@@ -1,4 +1,4 @@
-"""A pool of commands that another process runs; ``thread_pools.Pool`` has those of this one."""
+"""Pools of commands that a worker process runs (``thread_pools``: those of this process)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ process is busy with a decision."""
 class ProcessPool:
     """Commands of a pool for another process, in the order of ``ready_commands``.
 
-    ``size``: how many of them it runs at once. ``places`` and ``need``: see ``Turns``. ``send``: gives commands to the
-    other process. ``wanted``: whether a command has to be run still; ``dropped`` is called with one that has not.
-    ``starved``: is called when the pool is not loaded any more.
+    ``size``: how many of them it runs at once; ``limit``: how many it may run now, since others run here. ``places`` and
+    ``need``: see ``Turns``. ``send``: gives commands to the other process. ``wanted``: whether a command has to be run
+    still; ``dropped`` is called with one that has not. ``starved``: is called when the pool is not loaded any more.
     """
 
     def __init__(
@@ -29,16 +29,18 @@ class ProcessPool:
         name: str,
         size: int,
         send: Callable[[ProcessPool, Collection[Command]], None],
+        limit: Callable[[], int],
         places: int | None = None,
         need: Callable[[int], Need] = lambda execution_id: Need.NONE,
         wanted: Callable[[Command], bool] = lambda command: True,
         dropped: Callable[[Collection[Command]], object] = lambda commands: None,
         starved: Callable[[], object] = lambda: None,
     ) -> None:
-        self.name, self.size = name, size
+        self.name, self.size, self.limit = name, size, limit
         self._send, self._wanted, self._dropped, self._starved = send, wanted, dropped, starved
         self._bounded = places is not None
-        self._turns: Turns[Command] = Turns(None if places is None else max(places, AHEAD * size), need)
+        self._ahead = AHEAD * size if places is None else min(AHEAD * size, max(places, size))
+        self._turns: Turns[Command] = Turns(None if places is None else max(places, size), need)
         self._lock = threading.Lock()
         self._clock = time.monotonic
         self.closed = False
@@ -56,7 +58,7 @@ class ProcessPool:
     @property
     def loaded(self) -> bool:
         """Whether there is enough for all threads while the engine decides. It takes no lock."""
-        return self._turns.running + self._turns.runnable >= (AHEAD * 3 // 4) * self.size
+        return self._turns.running + self._turns.runnable >= self._ahead * 3 // 4
 
     @property
     def pause(self) -> float | None:
@@ -64,7 +66,7 @@ class ProcessPool:
 
         None: none waits for that.
         """
-        full = self._turns.running >= AHEAD * self.size
+        full = self._turns.running >= self._ahead
         return None if full or not self._turns.ready else self._turns.pause
 
     def submit(self, command: Command) -> bool:
@@ -135,7 +137,7 @@ class ProcessPool:
 
     def _next(self, dropped: list[Command]) -> list[Command]:
         found: list[Command] = []
-        while not self.closed and self._turns.running < AHEAD * self.size:
+        while not self.closed and self._turns.running < self._ahead:
             command = self._turns.next(self._clock())
             if command is None:
                 break

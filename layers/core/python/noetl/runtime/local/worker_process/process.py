@@ -1,4 +1,4 @@
-"""A worker process, as the process with the engine has it: started once, and gone when it ends."""
+"""A worker process, as the process with the engine has it."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from noetl.runtime.local.worker_process.messages import (
     Ready,
     Report,
     Run,
+    Size,
 )
 from noetl.runtime.local.worker_process.pool import ProcessPool
 
@@ -36,7 +37,10 @@ END_SECONDS = 2.0
 
 
 class Runtime(Protocol):
-    """The process with the engine, as a worker process needs it. All methods may be called by any thread."""
+    """The process with the engine, as a worker process needs it.
+
+    Any thread may call the methods.
+    """
 
     def log(self, line: str) -> None:
         """Write a line."""
@@ -56,7 +60,10 @@ class Runtime(Protocol):
     def lose(
         self, process: WorkerProcess, begun: Sequence[Command], waiting: Sequence[Command], reason: str
     ) -> None:
-        """Take back the commands of a process that has ended: those that were sent to it, and the others."""
+        """Take back the commands of a process that has ended.
+
+        ``begun``: those that were sent to it.
+        """
 
 
 class WorkerProcess:
@@ -75,7 +82,9 @@ class WorkerProcess:
         self._sent: dict[int, tuple[ProcessPool, Command]] = {}
         self._executions: Counter[int] = Counter()
         """Commands that were sent, by execution."""
-        self._changed = threading.Condition()
+        self._changed, self._sizing = threading.Condition(), threading.Lock()
+        self._sizes = dict(begin.sizes)
+        """As the process knows them."""
         self._ready, self._over, self._closing = False, False, False
 
     @property
@@ -89,22 +98,36 @@ class WorkerProcess:
 
     def start(self) -> bool:
         """Start the process, and return whether it takes commands now. Raises OSError."""
-        ours, theirs = socket.socketpair()
-        with theirs:
+        near, far = socket.socketpair()
+        with far:
             # A session of its own: Ctrl-C in a terminal is for the process with the engine, which ends this one.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, str(theirs.fileno())],
+                [sys.executable, "-m", MODULE, str(far.fileno())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[far.fileno()],
                 start_new_session=True,
             )
-        self._channel = Channel(ours, FromWorker)
+        self._channel = Channel(near, FromWorker)
         self._reader = threading.Thread(target=self._read, name="noetl-worker-process", daemon=True)
         self._reader.start()
         with suppress(OSError):  # it has ended; the reader sees that
             self._channel.send(self._begin)
         with self._changed:
             return self._changed.wait_for(lambda: self._ready or self._over, START_SECONDS) and self._ready
+
+    def pool(self, name: str) -> ProcessPool | None:
+        """Return the pool for commands of a name; None: the process runs none of them."""
+        return self.pools.get(name if name in self._begin.sizes else "io")
+
+    def resize(self, pool: ProcessPool) -> None:
+        """Send the process how many commands of a pool it may run, where that has changed."""
+        with self._sizing:
+            size = pool.limit()
+            if size == self._sizes.get(pool.name):
+                return
+            self._sizes[pool.name] = size
+            with suppress(OSError):
+                self._channel.send(Size(pool.name, size))
 
     def send(self, pool: ProcessPool, commands: Collection[Command]) -> None:
         """Send commands of a pool."""
@@ -114,18 +137,29 @@ class WorkerProcess:
             self._sent.update((number, (pool, command)) for number, command in numbered)
             self._executions.update(command.execution_id for command in commands)
             over = self._over
+        self.resize(pool)
         if over:  # the reader has taken back what was there before
             self._lose("it has ended")
             return
-        with suppress(OSError):  # the reader sees the end, and takes them back
+        try:
             self._channel.send(Run(numbered))
+        except OSError:
+            return  # the reader sees the end, and takes them back
+        except Exception as error:
+            for number, command in numbered:
+                if self._pop(number) is not None:
+                    self._runtime.fail(command, error)
+            pool.done(commands)
 
     def has(self, execution_id: int) -> bool:
-        """Return whether commands of an execution were sent and have not been run. It takes no lock."""
+        """Return whether commands of an execution were sent that have not been run.
+
+        It takes no lock.
+        """
         return execution_id in self._executions
 
-    def tell_over(self, executions: Collection[int], runs: Iterable[tuple[int, int]] = ()) -> None:
-        """Tell the process that executions have ended, and that step runs were dropped which it may have."""
+    def withdraw(self, executions: Collection[int], runs: Iterable[tuple[int, int]] = ()) -> None:
+        """Withdraw executions that have ended, and step runs that were dropped, from the process."""
         dropped = [one for one in runs if one[0] in self._executions]
         if (executions or dropped) and not self._over:
             with suppress(OSError):
@@ -136,7 +170,10 @@ class WorkerProcess:
         return [command for pool in self.pools.values() for command in pool.close()]
 
     def close(self, until: float) -> None:
-        """End the process when its commands have been run, at ``until`` (monotonic seconds) at the latest."""
+        """End the process when its commands have been run.
+
+        ``until``: monotonic seconds, at which it ends at the latest.
+        """
         self.retire()
         with self._changed:
             self._changed.wait_for(lambda: not self._sent or self._over, max(0.0, until - time.monotonic()))
@@ -146,7 +183,10 @@ class WorkerProcess:
         self._reader.join(END_SECONDS)
 
     def _end(self) -> int:
-        """Wait for the end of the process, which sees that its channel is closed. Return its exit code."""
+        """Wait for the end of the process, and return its exit code.
+
+        It ends when it sees that its channel is closed.
+        """
         try:
             return self._process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:

@@ -1,60 +1,69 @@
-"""The worker processes of a process with an engine: started under load, ended when there is none.
+"""The worker processes of a process with an engine, which run commands under load.
 
 One interpreter runs one thread at a time. Engine and workers in one process therefore share one processor. Under load, other
-processes run the commands, and this one decides. A command alone is run here: the way to another process and back takes longer.
+processes run the commands, and this one decides. Without them it runs the commands itself: the way to another process and back takes
+longer than a decision.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Protocol
+from contextlib import suppress
 
 from noetl.domain.commands import Command
 from noetl.runtime.local.worker_process.pool import ProcessPool
 from noetl.runtime.local.worker_process.process import WorkerProcess
 
 BUSY = 4
-"""Commands that wait or run, from which on others go to a worker process."""
+"""Commands that wait or run, from which on a command counts as begun beside others."""
 CROWDED = 300
-"""Commands that were begun beside so many others, after which a process is started."""
-IDLE_SECONDS = 60.0
+"""Commands that were begun beside others, after which a process is started."""
+IDLE_SECONDS = 20.0
 """A process without commands ends after this time."""
 RESTART_SECONDS = (1.0, 5.0, 30.0, 60.0)
 """Pauses after processes that ended by themselves, one after the other."""
 REMEMBERED = 100_000
-"""Executions whose place is remembered."""
-
-
-class Pools(Protocol):
-    """Counts the commands of this process itself."""
-
-    def __call__(self) -> int:
-        """Count the commands that wait or run. It takes no lock."""
+"""Executions whose process is remembered."""
+SEPARATE = "python"
+"""The pool whose executions keep a process for their code, so that each stays in one worker process."""
 
 
 class WorkerProcesses:
-    """Chooses where commands run. Threads may share it.
+    """Chooses where commands run: in worker processes when there are some, here otherwise.
 
-    ``most``: how many processes. ``make``: makes the next one, which is not started. ``here``: counts the commands
-    that this process runs itself.
+    Threads may share it.
+
+    ``most``: how many processes. ``make``: makes the process of a place (0, 1, …); it is not started. ``load``: counts
+    the commands that wait or run here; it takes no lock. ``again``: is called when commands that wait may have another
+    place, with commands that have none.
     """
 
     def __init__(
-        self, most: int, make: Callable[[], WorkerProcess], here: Pools, log: Callable[[str], None]
+        self,
+        most: int,
+        make: Callable[[int], WorkerProcess],
+        load: Callable[[], int],
+        again: Callable[[Collection[Command]], object],
+        log: Callable[[str], None],
     ) -> None:
-        self._most, self._make, self._here, self._log = most, make, here, log
+        self.most = most
+        self._make, self._load, self._again, self._log = make, load, again, log
         self._workers: tuple[WorkerProcess, ...] = ()
-        self._places: OrderedDict[int, WorkerProcess | None] = OrderedDict()
-        """Where executions run that keep a process for their code; None: here."""
-        self._lock = threading.Lock()
-        self._starting = threading.Lock()
-        self._crowded = 0
+        self._retired: list[WorkerProcess] = []
+        self._homes: OrderedDict[int, WorkerProcess] = OrderedDict()
+        """By execution, of those that keep a process for their code."""
+        self._lock, self._starting = threading.Lock(), threading.Lock()
+        self._crowded, self._deaths = 0, 0
         self._closed = False
-        self._deaths = 0
-        self._not_before = 0.0
+        self._not_before = -math.inf
+
+    def __bool__(self) -> bool:
+        """Return whether worker processes run the commands. It takes no lock."""
+        return bool(self._workers)
 
     @property
     def pools(self) -> Iterator[ProcessPool]:
@@ -66,25 +75,16 @@ class WorkerProcesses:
     def pids(self) -> list[int]:
         return [worker.pid for worker in self._workers]
 
-    def takes(self) -> bool:
-        """Return whether a command that comes now goes to a worker process. It takes no lock."""
-        return bool(self._workers) and self._load() >= BUSY
-
     def pool_for(self, command: Command) -> ProcessPool | None:
         """Choose the pool of a worker process for a command; None: this process runs it."""
-        if not self._most or command.remote:
+        if not self.most or command.remote:
             return None
         if command.lost:
             # A process died while it ran this command: that is not to be the one with the engine.
             self._have_one()
-            busy = True
-        else:
-            busy = self._load() >= BUSY
-            self._note_crowd(busy)
-        if not self._workers:
-            return None
-        worker = self._place(command, busy)
-        return None if worker is None else worker.pools.get(command.pool) or worker.pools["io"]
+        elif len(self._workers) < self.most:
+            self._note_crowd()
+        return self._chosen(command) if self._workers else None
 
     def pump(self) -> None:
         """Send what can be run now."""
@@ -92,66 +92,90 @@ class WorkerProcesses:
             if pool.waits:
                 pool.pump()
 
-    def tell_over(self, executions: Collection[int], runs: Iterable[tuple[int, int]]) -> None:
-        """Tell the processes what is not wanted any more."""
+    def resize(self, name: str) -> None:
+        """Send the processes how many commands of a pool they may run now."""
+        for worker in self._workers:
+            if name in worker.pools:
+                worker.resize(worker.pools[name])
+
+    def withdraw(self, executions: Collection[int], runs: Iterable[tuple[int, int]]) -> None:
+        """Withdraw from the processes what is not wanted any more."""
         workers = self._workers
         if not workers:
             return
-        runs = list(runs)
+        dropped = list(runs)
         with self._lock:
-            placed = [(one, self._places.pop(one)) for one in executions if one in self._places]
+            homes = {one: self._homes.pop(one) for one in executions if one in self._homes}
         for worker in workers:
-            # An execution whose place is not known has no more than a chunk of a loop there.
-            ended = [one for one in executions if worker.has(one)]
-            ended += [one for one, place in placed if place is worker and one not in ended]
-            worker.tell_over(ended, runs)
+            ended = [one for one in executions if homes.get(one) is worker or worker.has(one)]
+            worker.withdraw(ended, dropped)
 
     def tidy(self) -> None:
-        """End processes that have had no command for a while."""
+        """End the processes when none has had a command for a while."""
         now = time.monotonic()
-        for worker in self._workers:
-            if not worker.load and now - worker.used > IDLE_SECONDS:
-                self._remove(worker)
-                worker.close(now)
+        workers = self._workers
+        if workers and all(not one.load and now - one.used > IDLE_SECONDS for one in workers):
+            with self._lock:
+                self._workers, self._crowded = (), 0
+                self._retired += workers
+            for worker in workers:
+                # A command may have come in this moment: it is run to its end.
+                self._again(worker.retire())
+                threading.Thread(
+                    target=self._finish, args=(worker,), name="noetl-worker-process-end", daemon=True
+                ).start()
 
     def gone(self, worker: WorkerProcess) -> None:
         """Note that a process has ended by itself. Another is started after a pause, under load."""
-        self._remove(worker)
         with self._lock:
-            pause = RESTART_SECONDS[min(self._deaths, len(RESTART_SECONDS) - 1)]
+            self._workers = tuple(one for one in self._workers if one is not worker)
+            self._not_before = time.monotonic() + RESTART_SECONDS[min(self._deaths, len(RESTART_SECONDS) - 1)]
             self._deaths += 1
-            self._not_before = time.monotonic() + pause
 
     def close(self, until: float) -> None:
         """End all, at ``until`` (monotonic seconds) at the latest."""
         with self._lock:
             self._closed = True
-            workers, self._workers = self._workers, ()
+            workers = (*self._workers, *self._retired)
+            self._workers = ()
         for worker in workers:
             worker.close(until)
 
-    def _load(self) -> int:
-        return self._here() + sum(worker.load for worker in self._workers)
+    def _finish(self, worker: WorkerProcess) -> None:
+        worker.close(math.inf)
+        with self._lock, suppress(ValueError):
+            self._retired.remove(worker)
 
-    def _place(self, command: Command, busy: bool) -> WorkerProcess | None:
-        if command.loop is not None or command.pool != "python":
-            return self._least() if busy else None
-        with self._lock:
-            if command.execution_id in self._places:
-                place = self._places[command.execution_id]
-                if place is None or place in self._workers:
-                    return place
-            place = self._places[command.execution_id] = self._least() if busy else None
-            if len(self._places) > REMEMBERED:
-                self._places.popitem(last=False)
-            return place
+    # --- the choice ---
 
-    def _least(self) -> WorkerProcess | None:
-        return min(self._workers, key=lambda worker: worker.load, default=None)
+    def _chosen(self, command: Command) -> ProcessPool | None:
+        name = command.pool
+        if name == SEPARATE and command.loop is None:
+            with self._lock:
+                home = self._homes.get(command.execution_id)
+                if home is None or home not in self._workers:
+                    home = self._least(name)
+                    if home is not None:
+                        self._homes[command.execution_id] = home
+                        if len(self._homes) > REMEMBERED:
+                            self._homes.popitem(last=False)
+        else:
+            home = self._least(name)
+        return None if home is None else home.pool(name)
 
-    def _note_crowd(self, busy: bool) -> None:
+    def _least(self, name: str) -> WorkerProcess | None:
+        able = [worker for worker in self._workers if worker.pool(name) is not None]
+        return min(able, key=lambda worker: worker.load, default=None)
+
+    # --- starts ---
+
+    def _note_crowd(self) -> None:
         """Start a process when it has been needed for a while."""
-        if not busy or len(self._workers) >= self._most:
+        if self._load() < BUSY and not self._workers:
+            return
+        if self._workers and not all(
+            any(pool.loaded for pool in one.pools.values()) for one in self._workers
+        ):
             return
         self._crowded += 1
         if self._crowded >= CROWDED and time.monotonic() >= self._not_before:
@@ -161,25 +185,24 @@ class WorkerProcesses:
     def _have_one(self) -> None:
         """Start a process, and wait for it, if there is none."""
         if not self._workers:
-            self._start(first=True)
+            self._start(most=1)
 
-    def _start(self, first: bool = False) -> None:
-        """Start a process. ``first``: only when there is none."""
+    def _start(self, most: int | None = None) -> None:
+        """Start a process, unless there are ``most`` of them."""
         with self._starting:
-            if self._closed or len(self._workers) >= (1 if first else self._most):
+            if self._closed or len(self._workers) >= (self.most if most is None else most):
                 return
             try:
-                worker = self._make()
-                if worker.start():
-                    with self._lock:
-                        if not self._closed:
-                            self._workers = (*self._workers, worker)
-                            return
-                worker.close(0.0)
+                worker = self._make(len(self._workers))
+                started = worker.start()
             except (OSError, RuntimeError) as error:
                 self._log(f"no worker process could be started: {error}")
                 self._not_before = time.monotonic() + RESTART_SECONDS[-1]
-
-    def _remove(self, worker: WorkerProcess) -> None:
-        with self._lock:
-            self._workers = tuple(one for one in self._workers if one is not worker)
+                return
+            with self._lock:
+                if started and not self._closed:
+                    self._workers = (*self._workers, worker)
+            if worker not in self._workers:
+                worker.close(0.0)
+                return
+        self._again(())
