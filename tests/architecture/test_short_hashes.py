@@ -18,7 +18,7 @@ SHORT = 16
 """Bytes from which on nobody has to think of collisions: 128 bits."""
 DIGESTS = frozenset({"digest", "hexdigest"})
 CHECKSUMS = frozenset({"crc32", "adler32", "hash", "md5", "sha1", "getrandbits", "randbits"})
-RANDOM = frozenset({"token_hex", "token_bytes", "token_urlsafe"})
+RANDOM = frozenset({"token_hex", "token_bytes", "token_urlsafe", "random_bytes"})
 """Half as many bytes do where nobody can choose them."""
 SQL = re.compile(r"\b(hashtext|hashtextextended|hash_\w+|md5|crc32c?)\s*\(", re.IGNORECASE)
 
@@ -53,10 +53,6 @@ ALLOWED = {
         "backfill",
     ): "22 bits beside the millisecond of an execution; the store refuses an id that is taken, and the next one is asked for (ADR 38)",
     ("api/nouns/triggers.py", "_fire"): "as above",
-    ("api/http/exchange.py", "_random_bits"): (
-        "22 bits beside the millisecond of an execution or a batch of events; the store refuses an id that is taken, and the next one"
-        " is asked for"
-    ),
     (
         "api/http/local_tokens.py",
         "write_private",

@@ -153,6 +153,20 @@ def test_everything_outstanding_is_counted_by_pool(harness, make, inspection):
     assert part.partly and sum(one.ready + one.leased for one in part.pools) == 2
 
 
+def test_leases_by_request_are_told_as_one_entry_without_their_names(harness, make, inspection):
+    """Who knows such a name can free what is leased by it."""
+    now = harness.store.load([]).now
+    owners = [lease_owners.lease(now + left, "direct", f"0123abc{left}") for left in (60, 61, -5)]
+    for execution_id, owner in enumerate(owners, EID):
+        issued = make.command("1", execution_id)
+        harness.store.commit([make.change(execution_id=execution_id, issue=(issued,))], owner)
+    leases = inspection.outstanding().leases
+    assert sorted((one.owner, one.pool, one.commands, one.alive) for one in leases) == [
+        ("http:direct", "io", 1, False),
+        ("http:direct", "io", 2, True),
+    ]
+
+
 def test_the_backlog_is_what_is_due_counted_up_to_a_number(harness, make, inspection):
     store = harness.store
     store.heartbeat(ME, 60)

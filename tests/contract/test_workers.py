@@ -186,6 +186,16 @@ def test_what_was_leased_to_an_answer_is_extended_given_back_and_freed_without_a
     assert sorted(had(harness.store.claim("sweeper", 9))) == [("1", 2), ("3", 2), ("9", 2)]
 
 
+def test_no_worker_is_told_the_name_of_a_lease_by_request(harness, make, claims, registry):
+    """Who knows the name can free what is leased by it."""
+    owner = lease(harness.store.load([]).now + LEASE, "direct", "0123abcd")
+    harness.store.commit([make.change(issue=(make.command("1"),))], owner)
+    claims.register("a", "io", 2, "p")
+    with pytest.raises(ConflictError) as refused:
+        claims.claim_one("a", EID, "1")
+    assert refused.value.code == "command_leased" and "a worker has command 1" in refused.value.message
+
+
 def test_leases_that_are_over_are_found_among_those_that_live(harness, make, registry):
     """They share a group in the index: each command says for itself whether its lease is over."""
     now = harness.store.load([]).now

@@ -72,6 +72,7 @@ def noetl(database, tmp_path):
     environment = {
         **os.environ,
         "NOETL_PYTHON_WORKERS": "3",
+        "NOETL_WORKER_PROCESSES": "0",
         "NOETL_DATABASE_URL": database,
         "NOETL_HOME": str(tmp_path / "home"),
     }

@@ -149,6 +149,31 @@ def test_what_was_leased_in_vain_of_a_sub_playbook_is_freed_as_well():
     assert (again.execution_id, again.attempt) == (second.execution_id, 2)
 
 
+class NamesAsTexts(MemoryWorkers):
+    """A registry that keeps no name which the database could not hold."""
+
+    def free(self, pool: str, worker: str) -> bool:
+        if not worker.isprintable():
+            raise InvalidInputError(f"{worker!r} cannot be kept")
+        return super().free(pool, worker)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["\0" * 32, "\ud800" * 32, LEASE + "\n", LEASE.upper(), LEASE[:8]],
+    ids=["nul", "half a pair", "a line", "capitals", "short"],
+)
+def test_a_name_that_is_no_lease_frees_nothing_and_harms_no_batch(name):
+    """A worker may send anything: a name that broke the handler brought its whole batch back, for ever."""
+    bench = Asking()
+    bench.deps = replace(bench.deps, leases=NamesAsTexts(bench.store))
+    text = bench.answer(bench.begun())
+    ((second, _),) = commands(bench.ask(text).answer)
+    managed = bench.handle([delivery(unanswered(text, name))])
+    assert (managed.events, managed.again, managed.give_back) == (1, False, [])
+    assert leaseholder(bench.owner(second)) == (POOL, LEASE)
+
+
 def test_the_same_outcome_through_the_queue_changes_nothing_and_leaves_the_lease():
     bench = Asking()
     text = bench.answer(bench.begun())

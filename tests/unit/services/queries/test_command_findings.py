@@ -50,6 +50,7 @@ def run(**more: Any) -> StepRun:
 
 ASIDE = lease_owners.invocation(AT, "unreadable")
 LEASE = lease_owners.lease(AT, "io", "box-1")
+ANSWER = lease_owners.lease(AT, "direct", "0123abcd")
 STATES = {
     "wait for a time": (command(due_for=-90), run(status="waiting", until=AT), "waits_for_time", "until 2027-01-15T08:00:00Z"),
     "work elsewhere": (command(due_for=-30, remote=True), run(status="waiting"), "waits_for_work", "asks again in 30 s"),
@@ -65,6 +66,7 @@ STATES = {
     "lost worker over HTTP": (command(LEASE, alive=False), run(), "orphan_command", "worker box-1 of the pool io had it"),
     "being run": (command("box:1"), run(), "running", "has been running for 5 s (box:1)"),
     "being run over HTTP": (command(LEASE), run(), "running", "(worker box-1 of the pool io)"),
+    "being run by request": (command(ANSWER), run(), "running", "for 5 s (a worker that got it in an answer of the engine)"),
     "being run for long": (command("box:1", 700), run(), "long_running", "for 700 s (box:1)"),
     "in a queue": (command(lease_owners.QUEUE), run(), "running", "the queue has it, or a worker that reads it"),
     "child": (command(waiting=True), run(child=9), "waits_for_child", "waits for execution 9"),

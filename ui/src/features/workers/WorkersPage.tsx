@@ -103,7 +103,7 @@ function Queues({ answer }: { answer: Schemas["QueuesAnswer"] }) {
           <Table
             label="Leases"
             rows={answer.leases}
-            rowKey={(lease) => `${lease.owner} ${lease.pool}`}
+            rowKey={(lease) => `${lease.owner} ${lease.pool} ${lease.alive}`}
             columns={[
               { title: "Owner", cell: (lease) => <span className="mono">{lease.owner}</span> },
               { title: "Pool", cell: (lease) => lease.pool },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.domain.state import TERMINAL
-from noetl.domain.workers.lease_owners import leaseholder, pool_of, until
+from noetl.domain.workers.lease_owners import leaseholder, pool_of, shown, until
 from noetl.ports.workers import CommandState
 
 
@@ -33,4 +33,5 @@ def held(
         return CommandState("offered", holder=pool_of(owner) or "")
     named = until(owner)
     left = lease if named is None else named - now
-    return CommandState("leased", left, (leaseholder(owner) or ("", owner))[1])
+    holder = (leaseholder(owner) or ("", owner))[1] if shown(owner) == owner else "a worker"
+    return CommandState("leased", left, holder)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from noetl.domain.workers.lease_owners import pool_of
+from noetl.domain.workers.lease_owners import pool_of, shown
 from noetl.ports.executions.inspection import Lease, Outstanding, PoolWork
 
 
@@ -33,14 +33,27 @@ def put_together(counts: Iterable[Count], events: int, timers: int, limit: int) 
     for count in counts:
         pools[count.pool].append(count)
     every = [count for group in pools.values() for count in group]
-    leases = [
-        Lease(one.owner, one.pool, one.due + one.delayed, one.alive, one.lease)
-        for one in every
-        if one.owner and one.due + one.delayed and pool_of(one.owner) is None
-    ]
     looked = sum(one.due + one.delayed + one.suspended for one in every)
     work = [_work(pool, group) for pool, group in sorted(pools.items())]
-    return Outstanding(work, leases, events, timers, looked >= limit)
+    return Outstanding(work, _leases(every), events, timers, looked >= limit)
+
+
+def _leases(counts: Iterable[Count]) -> list[Lease]:
+    """List who has commands.
+
+    Leases by request are one entry of a pool, since each command has its own.
+    """
+    leases: dict[tuple[str, str, bool], Lease] = {}
+    for one in counts:
+        commands = one.due + one.delayed
+        if not one.owner or not commands or pool_of(one.owner) is not None:
+            continue
+        key = (one.pool, shown(one.owner), one.alive)
+        known = leases.get(key)
+        leases[key] = Lease(
+            key[1], one.pool, commands + (known.commands if known else 0), one.alive, one.lease
+        )
+    return list(leases.values())
 
 
 def _work(pool: str, group: list[Count]) -> PoolWork:

@@ -20,13 +20,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache, cached_property
 from importlib import metadata
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from noetl.domain.errors import NoetlError, PlaybookError, TaskError
@@ -119,7 +120,9 @@ class Registry:
         ``discover``: also read the entry points of installed packages.
         """
         self._modules: dict[str, str] = dict(modules)
+        self._own = modules is not BUILT_IN
         self._loaded: dict[str, LoadedKind] = {}
+        self._added: list[Any] = []
         self._lock = threading.RLock()
         if discover:
             self._discover()
@@ -180,6 +183,20 @@ class Registry:
         loaded = LoadedKind(kind)
         with self._lock:
             self._loaded[loaded.spec.name] = loaded
+            self._added.append(kind)
+
+    def added_modules(self) -> list[str] | None:
+        """Return the names of the modules that were added.
+
+        None: another process cannot make an equal registry, since an object was added that is no module.
+        """
+        with self._lock:
+            added = list(self._added)
+        if self._own or not all(
+            isinstance(one, ModuleType) and sys.modules.get(one.__name__) is one for one in added
+        ):
+            return None
+        return [one.__name__ for one in added]
 
     def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> Answer:
         """Call a kind with rendered parameters.

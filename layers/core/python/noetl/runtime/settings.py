@@ -21,6 +21,9 @@ from noetl.runtime.task_folders import refuse_secrets, task_folders
 from noetl.services.messaging.backpressure import LIMIT
 from noetl.services.results.prune import RetentionDays
 
+MOST_WORKER_PROCESSES = 4
+"""More of them give one engine more outcomes than it can decide."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -39,6 +42,8 @@ class Settings:
     io_workers: int = 16
     cpu_workers: int = 2
     python_workers: int = 2
+    worker_processes: int = 0
+    """Most processes that run commands beside the one with the engine, under load."""
     lease_seconds: float = 30.0
     credential_cache_seconds: float = 3600.0
     python_memory_bytes: int = 1024 * 1024 * 1024
@@ -80,6 +85,7 @@ class Settings:
             io_workers=_number(env, "NOETL_IO_WORKERS", 16, low=1),
             cpu_workers=_number(env, "NOETL_CPU_WORKERS", 2, low=1),
             python_workers=_number(env, "NOETL_PYTHON_WORKERS", max(2, os.cpu_count() or 1), low=1),
+            worker_processes=_number(env, "NOETL_WORKER_PROCESSES", worker_processes(), low=0),
             lease_seconds=float(_number(env, "NOETL_LEASE_SECONDS", 30, low=1)),
             credential_cache_seconds=float(_number(env, "NOETL_CREDENTIAL_CACHE_SECONDS", 3600, low=0)),
             python_memory_bytes=_number(env, "NOETL_PYTHON_MEMORY_MB", 1024, low=64) * 1024 * 1024,
@@ -122,6 +128,11 @@ class Settings:
             raise _unusable(self.home, error.strerror or str(error)) from error
         if not os.access(self.home, os.W_OK | os.X_OK):
             raise _unusable(self.home, os.strerror(errno.EACCES))
+
+
+def worker_processes() -> int:
+    """Return how many worker processes this machine has use for, beside the engine's."""
+    return min(MOST_WORKER_PROCESSES, (os.cpu_count() or 1) - 1)
 
 
 def retention_days(env: Mapping[str, str]) -> RetentionDays:

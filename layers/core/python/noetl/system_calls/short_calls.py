@@ -46,6 +46,25 @@ def write(descriptor: int, data: bytes) -> int:
     return _made(_write, descriptor, data, len(data))
 
 
+def send(descriptor: int, data: bytes) -> int:
+    """Send over a socket what it takes at once, and return the number of bytes.
+
+    0: it takes none now. Raises OSError.
+    """
+    try:
+        return _made(_send, descriptor, data, len(data), socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return 0
+
+
+def random_bytes(size: int) -> bytes:
+    """Draw bytes of the system, as ``os.urandom`` does: at most 256."""
+    if _getrandom is None:
+        return os.urandom(size)
+    drawn = ctypes.create_string_buffer(size)
+    return drawn.raw if _made(_getrandom, drawn, size, 0) == size else os.urandom(size)
+
+
 class Readable:
     """Whether a descriptor has something to read, or has been closed by the other side."""
 
@@ -91,7 +110,13 @@ _read = _call("read", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_
 _pread = _call("pread", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_longlong)
 _recv = _call("recv", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _write = _call("write", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)
+_send = _call("send", ctypes.c_ssize_t, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int)
 _poll = _call("poll", ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_int)
+_getrandom = (
+    _call("getrandom", ctypes.c_ssize_t, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint)
+    if hasattr(_libc, "getrandom")
+    else None
+)
 _STATX_BYTES, _NLINK = 256, slice(16, 20)
 _EMPTY_PATH, _STATX_NLINK = 0x1000, 4
 _statx = (

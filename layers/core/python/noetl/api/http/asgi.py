@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, MutableMapping
 from contextlib import aclosing, suppress
@@ -19,7 +18,7 @@ from noetl.api.deps import MAX_BODY
 from noetl.api.http.access import LOCAL
 from noetl.api.http.browser_sessions import BrowserSessions
 from noetl.api.http.dispatch import REQUEST_ID, Api, is_open, resolve
-from noetl.api.http.exchange import Answer, Principal, Request
+from noetl.api.http.exchange import Answer, Principal, Request, drawn_name
 from noetl.api.http.problems import problem
 from noetl.api.http.same_origin import check_kind, check_local
 from noetl.api.http.ui_files import UiFiles, codings
@@ -170,7 +169,7 @@ def _request(scope: Scope, body: bytes, size: int) -> Request:
         query=_query(scope["query_string"].decode("latin-1")),
         headers=headers,
         body=body,
-        request_id=headers.get(REQUEST_ID.lower(), "")[:100] or secrets.token_hex(8),
+        request_id=headers.get(REQUEST_ID.lower(), "")[:100] or drawn_name(),
     )
 
 

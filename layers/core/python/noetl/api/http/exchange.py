@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from noetl.domain import codec, ids
+from noetl.system_calls.short_calls import random_bytes
 
 JSON = "application/json"
 PROBLEM = "application/problem+json"
 BYTES = "application/octet-stream"
+_BYTES_OF_BITS = -(-ids.RANDOM_BITS // 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,13 @@ def _now_ms() -> int:
 
 
 def _random_bits() -> int:
-    return secrets.randbits(ids.RANDOM_BITS)
+    # They stand beside a millisecond; the store refuses an id that is taken, and the next one is tried.
+    return int.from_bytes(random_bytes(_BYTES_OF_BITS)) >> (8 * _BYTES_OF_BITS - ids.RANDOM_BITS)
 
 
-def _origin() -> str:
-    return secrets.token_hex(8)
+def drawn_name() -> str:
+    """Return a name that no other request has."""
+    return random_bytes(8).hex()
 
 
 def _unknown_user() -> None:
@@ -69,7 +72,7 @@ class Request:
     base: str = ""
     now_ms: int = field(default_factory=_now_ms)
     bits: int = field(default_factory=_random_bits)
-    origin: str = field(default_factory=_origin)
+    origin: str = field(default_factory=drawn_name)
     again: bool = False
     user: Callable[[], int | None] = _unknown_user
 

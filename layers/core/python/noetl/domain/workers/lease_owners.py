@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 import re
 
+from noetl.domain.workers.direct_requests import POOL
+
 QUEUE = "queue"
 HELD = "held"
 ASIDE_SECONDS = 600
@@ -62,6 +64,15 @@ def leaseholder(owner: str) -> tuple[str, str] | None:
     """(pool, worker) of a lease; None for any other owner."""
     found = _LEASE.fullmatch(owner)
     return (found[1], found[2]) if found else None
+
+
+def shown(owner: str) -> str:
+    """Return the owner as people and clients may read it.
+
+    Who knows the name of a lease by request can have the engine free its commands, and can tell the names that follow.
+    """
+    found = leaseholder(owner)
+    return f"http:{POOL}" if found is not None and found[0] == POOL else owner
 
 
 def until(owner: str) -> float | None:

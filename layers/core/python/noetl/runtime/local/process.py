@@ -24,7 +24,7 @@ from noetl.domain.errors import InfrastructureError, NotFoundError, as_exception
 from noetl.domain.events import Cancel, CommandDone, ContextPatched, Event, Start
 from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.workers.lost_owners import Takes
-from noetl.kinds.registry import Registry
+from noetl.kinds.registry import Registry, default_registry
 from noetl.kinds.sandbox.needed import reporting_needs
 from noetl.ports.catalog import CatalogEntry
 from noetl.ports.gauges import QueueGauge
@@ -43,11 +43,15 @@ from noetl.runtime.local.lost_commands import SharedRunRule, attempt, fence_of, 
 from noetl.runtime.local.orphaned_jobs import LeftBehind
 from noetl.runtime.local.pools_of_process import (
     LocalCommands,
+    every_pool,
     forget,
+    gauges,
     loaded,
     look_again,
     make_pools,
+    make_process,
     need_in,
+    share,
     submit,
 )
 from noetl.runtime.local.process_locks import ProcessLock
@@ -56,6 +60,9 @@ from noetl.runtime.local.scheduler import Scheduler
 from noetl.runtime.local.starts import start_each
 from noetl.runtime.local.terminal_cache import Awaited, Ends, EndWaiter, expecting, forget_redriven
 from noetl.runtime.local.thread_pools import Pool, leave_waiting
+from noetl.runtime.local.worker_process.messages import Begin, encode_settings
+from noetl.runtime.local.worker_process.process import WorkerProcess
+from noetl.runtime.local.worker_process.processes import IDLE_SECONDS, WorkerProcesses
 from noetl.runtime.retention import tidy
 from noetl.runtime.settings import Settings
 from noetl.services.automations.fire_schedule import Fired
@@ -107,12 +114,19 @@ class LocalRuntime:
             self._handle,
             self._after_failure,
             self.log,
-            lambda: look_again(self.pools),
-            lambda: loaded(self.pools),
+            lambda: look_again(self.pools, self._processes),
+            lambda: loaded(self.pools, self._processes),
         )
         self._changed = self._inbox.changed
         self._here, self._ended = LocalCommands(self._inbox.holds), Ends()
         self.pools: dict[str, Pool] = {}
+        self._processes = WorkerProcesses(
+            settings.worker_processes if self._kinds() is not None else 0,
+            self._make_process,
+            lambda: sum(pool.load for pool in self.pools.values()),
+            self._place_again,
+            self.log,
+        )
         self.patience = 1.0
         """Seconds that running tasks have to end when this process does; the others run again when the execution is resumed."""
         self.on_change: Callable[[Iterable[int]], None] = lambda moved: None
@@ -123,7 +137,7 @@ class LocalRuntime:
         """Step runs that were dropped (timeout, withdrawal) of executions that continue."""
         self._early = EarlyStarts(
             lambda pool: self.pools.get(pool),
-            lambda pool: pool in self.offers.pools,
+            lambda pool: pool in self.offers.pools or bool(self._processes),
             self._revoked,
             lambda command: submit(command, self.pools, self._here, apart=True),
         )
@@ -152,7 +166,12 @@ class LocalRuntime:
         self.presence.announce()
         free_dead(self.store, self.presence)
         self.pools = make_pools(
-            self.opened.pool_sizes, self._run, self._here, self._inbox.hurry, self._inbox.turn
+            self.opened.pool_sizes,
+            self._run,
+            self._here,
+            self._inbox.hurry,
+            self._inbox.turn,
+            self._processes.resize,
         )
         self.opened.stack.enter_context(reporting_needs(need_in(self.pools, self._here)))
         tidies = partial(tidy, self.store, self.credentials.store, self.prune, self.log)
@@ -161,7 +180,11 @@ class LocalRuntime:
         self.keeper = self._new_keeper()
         self.keeper.revive = self.opened.revive
         self.left_behind = LeftBehind(self.keeper, self._revoked)
-        self.keeper.chores += [PeriodicDuty(TIDY_SECONDS, tidies), PeriodicDuty(lease / 3, self.offers.keep)]
+        self.keeper.chores += [
+            PeriodicDuty(TIDY_SECONDS, tidies),
+            PeriodicDuty(lease / 3, self.offers.keep),
+            PeriodicDuty(IDLE_SECONDS / 2, self._processes.tidy),
+        ]
         self._inbox.start()
         self.keeper.start()
         if self.on_fired is not None:
@@ -186,6 +209,7 @@ class LocalRuntime:
         until = time.monotonic() + self.patience
         for pool in self.pools.values():
             pool.close(until)
+        self._processes.close(until)
         self._inbox.close()
         self.keeper.close()
         try:
@@ -246,7 +270,7 @@ class LocalRuntime:
         """Return how much waits in this process: events, and commands by pool."""
         events = QueueGauge("events", *self._inbox.counts(), 0)
         delayed = QueueGauge("delayed", 0, 0, self.keeper.delayed())
-        return [events, delayed, *(pool.gauge() for _, pool in sorted(self.pools.items()))]
+        return [events, delayed, *gauges(self.pools, self._processes)]
 
     def status(self, execution_id: int) -> str | None:
         """Return the status of an execution in the store; None when it is not there."""
@@ -319,7 +343,7 @@ class LocalRuntime:
         return made
 
     def _leave(self) -> list[Command]:
-        left = leave_waiting(self.pools.values())
+        left = leave_waiting(every_pool(self.pools, self._processes))
         self._here.remove(left)
         return left
 
@@ -371,6 +395,9 @@ class LocalRuntime:
         job in another system stay in this process, which ends the job.
         """
         found = self.pools[pool].take(limit, only)
+        for other in self._processes.pools:
+            if other.name == pool and len(found) < limit:
+                found += other.take(limit - len(found), only)
         wanted = [one for one in found if not self.left_behind.unwanted(one)]
         self.dispatch(*(one for one in found if one.remote and one not in wanted))
         for one in wanted:
@@ -389,6 +416,8 @@ class LocalRuntime:
         except BaseException as caught:
             self.keeper.give_back(left)
             self.log(f"{len(left)} commands that cannot begin are given back: {as_exception(caught)!r}")
+        finally:
+            self._processes.pump()
 
     def _begin(self, command: Command) -> None:
         """Let a pool run a command once its delay is over.
@@ -397,7 +426,9 @@ class LocalRuntime:
         """
         self.left_behind.receive(command)
         try:
-            self.keeper.delay(command) if command.delay > 0 else submit(command, self.pools, self._here)
+            self.keeper.delay(command) if command.delay > 0 else submit(
+                command, self.pools, self._here, self._processes
+            )
         except RuntimeError as error:
             # The system starts no more threads now: the command belongs to this process, and waits in it.
             self.log(f"command {command.command_id} of {command.execution_id} waits: {error}")
@@ -437,6 +468,66 @@ class LocalRuntime:
             self._early.forget(command)
             self.left_behind.remove(command)
             self._here.remove([command])
+
+    # --- worker processes ---
+
+    def _kinds(self) -> list[str] | None:
+        return (self.registry or default_registry()).added_modules()
+
+    def _place_again(self, left: Collection[Command]) -> None:
+        """Dispatch again the commands that wait, and those that a worker process has left."""
+        waiting = [*left, *self._leave()]
+        self._here.remove(left)
+        self.dispatch(*waiting)
+
+    def _make_process(self, place: int) -> WorkerProcess:
+        begin = Begin(
+            encode_settings(self.settings),
+            process_name(),
+            [str(one) for one in self.data_dirs],
+            self._kinds() or [],
+            share(self.opened.pool_sizes, place, self._processes.most),
+            self.opened.worker.callback_base,
+        )
+        return make_process(begin, self, self.pools, self._here, self._inbox.hurry)
+
+    def report_all(self, events: Collection[Event]) -> None:
+        """Hand the engine what a worker process reports; it is in memory only, as with ``emit``."""
+        self._inbox.put(events)
+
+    def is_wanted(self, command: Command) -> bool:
+        """Return whether a command has to be run still. It takes no lock."""
+        return not self._revoked(command.execution_id, command.run)
+
+    def finish(self, commands: Collection[Command]) -> None:
+        """Note that a worker process has run commands."""
+        for command in commands:
+            self._broken.pop((command.execution_id, command.command_id, command.turn), None)
+        self._here.remove(commands)
+
+    def fail(self, command: Command, error: BaseException) -> None:
+        """Try a command again that a worker process could not run."""
+        try:
+            self._again(command, (command.execution_id, command.command_id, command.turn), error)
+        finally:
+            self._here.remove([command])
+
+    def lose(
+        self, process: WorkerProcess, begun: Sequence[Command], waiting: Sequence[Command], reason: str
+    ) -> None:
+        """Run again the commands of a worker process that has ended.
+
+        Those that it was running are counted as lost, and claimed anew as those of a dead process are.
+        """
+        self._processes.gone(process)
+        self.log(f"{reason}; {len(begun)} command(s) run again")
+        self._here.remove([*begun, *waiting])
+        try:
+            free_dead(self.store, self.presence)
+        except Exception as error:
+            self.log(f"the commands that it was running could not be counted: {error!r}")
+        self.keeper.give_back(begun)
+        self.dispatch(*waiting)
 
     def _again(self, command: Command, key: tuple[int, str, int], error: BaseException) -> None:
         """Try a command again after a pause; one that breaks its worker every time fails.
@@ -516,7 +607,11 @@ class LocalRuntime:
             self._changed.notify_all()
         if handled.ended:
             self.on_ended(status for _, status in handled.ended)
-        if ended:
-            forget(self.pools, {one for one, _ in ended})
+        over = {one for one, _ in ended}
+        if over:
+            forget(self.pools, self._processes, over)
+        if over or handled.dropped:
+            dropped = ((one, run) for one, run in handled.dropped if run is not None)
+            self._processes.withdraw(over, dropped)
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
+from typing import Protocol
 
 from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
@@ -23,6 +24,7 @@ class Pool:
 
     ``places`` and ``need``: see ``Turns``. ``starved``: is called when the pool is not loaded any more. ``then``: is
     called by a thread after each command, before the thread takes the next one, with whether a command waits for it.
+    ``ran``: is called with the name of the pool when one command less runs.
     """
 
     def __init__(
@@ -34,11 +36,12 @@ class Pool:
         need: Callable[[int], Need] = lambda execution_id: Need.NONE,
         starved: Callable[[], object] = lambda: None,
         then: Callable[[bool], object] = lambda waits: None,
+        ran: Callable[[str], object] = lambda name: None,
     ) -> None:
         self.name = name
         self.size = size
         self.run = run
-        self._starved, self._then = starved, then
+        self._starved, self._then, self._ran = starved, then, ran
         self.ready = threading.Condition()
         self.closed = False
         self.threads: list[threading.Thread] = []
@@ -62,6 +65,16 @@ class Pool:
     def free(self) -> int:
         """Count the threads, started or not, for which there is no command. It takes no lock."""
         return self.size - self._turns.running - self._turns.runnable
+
+    @property
+    def running(self) -> int:
+        """Count the commands that run. It takes no lock."""
+        return self._turns.running
+
+    @property
+    def load(self) -> int:
+        """Count the commands that wait or run. It takes no lock."""
+        return self._turns.running + self._turns.ready
 
     @property
     def loaded(self) -> bool:
@@ -94,6 +107,19 @@ class Pool:
                     self.threads.append(thread)
             self._turns.add(command, command.execution_id, command.priority, self._clock())
             self.ready.notify()
+
+    def resize(self, size: int) -> None:
+        """Run so many commands at once from now on. What runs already runs on.
+
+        Raises RuntimeError when no more threads can be started.
+        """
+        with self.ready:
+            self.size = size
+            while len(self.threads) < min(size, self.load):
+                thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
+                thread.start()
+                self.threads.append(thread)
+            self.ready.notify_all()
 
     def take(self, limit: int, only: tuple[int, str] | None = None) -> list[Command]:
         """Take commands that no thread has begun, so that another process runs them.
@@ -169,6 +195,7 @@ class Pool:
                 with self.ready:
                     self._returning.discard(threading.get_ident())
                     self._turns.done(command.execution_id)
+                self._ran(self.name)
 
     def _run(self, command: Command) -> None:
         try:
@@ -181,7 +208,8 @@ class Pool:
     def _take(self) -> Command | None:
         with self.ready:
             while not self.closed:
-                if (command := self._turns.next(self._clock())) is not None:
+                free = self._turns.running < self.size
+                if free and (command := self._turns.next(self._clock())) is not None:
                     if not self.loaded:
                         self._starved()
                     return command
@@ -208,7 +236,17 @@ def report_defect(error: BaseException) -> None:
         threading.excepthook(threading.ExceptHookArgs(hook_args))
 
 
-def leave_waiting(pools: Collection[Pool]) -> list[Command]:
+class CommandQueue(Protocol):
+    """Commands that can be taken away before they begin."""
+
+    def take(self, limit: int) -> list[Command]:
+        """Take commands that nothing has begun, at most ``limit``."""
+
+    def submit(self, command: Command) -> object:
+        """Queue a command."""
+
+
+def leave_waiting(pools: Collection[CommandQueue]) -> list[Command]:
     """Remove and return the commands that no thread has begun: other processes may claim them.
 
     Commands that follow a job in another system stay: if they are no longer wanted, no other process claims them, and

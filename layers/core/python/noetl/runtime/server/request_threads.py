@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,44 +16,63 @@ _Job = tuple[Callable[[], None], Callable[[], object]]
 
 
 class _Pool:
-    """Daemon threads that take jobs in turn. ``target``: how many there should be."""
+    """Daemon threads that take jobs in turn. ``target``: how many there should be.
+
+    A queue in C hands out the jobs: no thread holds a lock of it while it waits for the interpreter.
+    """
 
     def __init__(self, name: str, target: int) -> None:
         self.threads: set[threading.Thread] = set()
-        self.jobs: deque[_Job] = deque()
-        self.busy = 0
         self.target = target
         self.changed = threading.Condition()
+        """Guards the number of threads."""
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._leaving = 0
+        """Threads that are asked to end, by a None in the queue for each."""
         self._name = name
 
-    def fill(self) -> None:
-        """Start the threads that are missing. Raises RuntimeError when the machine has no more."""
-        while len(self.threads) < self.target:
+    @property
+    def waiting(self) -> int:
+        """Count the jobs that no thread has begun."""
+        return max(0, self._jobs.qsize() - self._leaving)
+
+    def fit(self) -> None:
+        """Start the threads that are missing, and ask those that are too many to end.
+
+        Raises RuntimeError when the machine has no more.
+        """
+        while len(self.threads) - self._leaving < self.target:
             thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             thread.start()
             self.threads.add(thread)
+        while len(self.threads) - self._leaving > self.target:
+            self._leaving += 1
+            self._jobs.put(None)
 
     def put(self, job: _Job) -> None:
-        with self.changed:
-            self.jobs.append(job)
-            self.changed.notify()
+        self._jobs.put(job)
+
+    def drop(self) -> list[_Job]:
+        """Take the jobs that no thread has begun."""
+        found: list[_Job] = []
+        ends = 0
+        with suppress(Empty):
+            while True:
+                if (job := self._jobs.get_nowait()) is None:
+                    ends += 1
+                else:
+                    found.append(job)
+        for _ in range(ends):
+            self._jobs.put(None)
+        return found
 
     def _work(self) -> None:
-        while True:
-            with self.changed:
-                while not self.jobs and len(self.threads) <= self.target:
-                    self.changed.wait()
-                if not self.jobs or len(self.threads) > self.target:
-                    self.threads.discard(threading.current_thread())
-                    self.changed.notify_all()
-                    return
-                job, _ = self.jobs.popleft()
-                self.busy += 1
-            try:
-                job()
-            finally:
-                with self.changed:
-                    self.busy -= 1
+        while (job := self._jobs.get()) is not None:
+            job[0]()
+        with self.changed:
+            self._leaving -= 1
+            self.threads.discard(threading.current_thread())
+            self.changed.notify_all()
 
 
 class RequestThreads:
@@ -70,7 +89,7 @@ class RequestThreads:
     @property
     def waiting(self) -> int:
         """Return how many requests wait for a thread."""
-        return len(self._pool.jobs)
+        return self._pool.waiting
 
     @property
     def threads(self) -> int:
@@ -81,7 +100,7 @@ class RequestThreads:
         """Start the threads."""
         for pool in (self._pool, self._apart):
             with pool.changed:
-                pool.fill()
+                pool.fit()
 
     async def run(self, work: Callable[[], T], *, apart: bool = False) -> T:
         """Run ``work`` in a thread.
@@ -134,7 +153,7 @@ class RequestThreads:
             if not self._closed:
                 pool.target = max(before, self.own + self._lent + 1)
                 try:
-                    pool.fill()
+                    pool.fit()
                 except RuntimeError:
                     pool.target = before
                     return False
@@ -148,15 +167,12 @@ class RequestThreads:
             self._lent -= 1
             if not self._lent and not self._closed:
                 pool.target = min(pool.target, 2 * self.own)
-                pool.changed.notify_all()
+                pool.fit()
 
     def drop(self, loop: asyncio.AbstractEventLoop) -> None:
         """Give up the requests that no thread has begun, and report that to ``loop``."""
         for pool in (self._pool, self._apart):
-            with pool.changed:
-                dropped = [give_up for _, give_up in pool.jobs]
-                pool.jobs.clear()
-            for give_up in dropped:
+            for _, give_up in pool.drop():
                 loop.call_soon_threadsafe(give_up)
 
     def close(self, seconds: float) -> None:
@@ -166,5 +182,5 @@ class RequestThreads:
         for pool in (self._pool, self._apart):
             with pool.changed:
                 pool.target = 0
-                pool.changed.notify_all()
+                pool.fit()
                 pool.changed.wait_for(lambda pool=pool: not pool.threads, max(0.0, until - time.monotonic()))  # type: ignore[misc]

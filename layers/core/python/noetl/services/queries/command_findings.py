@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from noetl.domain.callbacks import Awaited
 from noetl.domain.state import TERMINAL, Token
 from noetl.domain.wait_request import iso
-from noetl.domain.workers.lease_owners import HELD, QUEUE, is_aside, leaseholder, pool_of, until
+from noetl.domain.workers.lease_owners import HELD, QUEUE, is_aside, leaseholder, pool_of, shown, until
 from noetl.ports.deliveries import Deliveries
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
@@ -22,6 +22,7 @@ LATE = 60.0
 """Seconds that a command may be due without a worker taking it before that is called a problem."""
 LONG = 600.0
 """Seconds that a call may take before it is worth a look."""
+ANSWERED = "a worker that got it in an answer of the engine"
 CHILDREN = 3
 
 
@@ -121,9 +122,9 @@ def who_has(owner: str) -> str:
     """Name the owner of a command for people."""
     if owner == QUEUE:
         return "the queue has it, or a worker that reads it"
-    if (found := leaseholder(owner)) is not None:
-        return f"worker {found[1]} of the pool {found[0]}"
-    return owner
+    if (found := leaseholder(owner)) is None:
+        return owner
+    return ANSWERED if shown(owner) != owner else f"worker {found[1]} of the pool {found[0]}"
 
 
 def _aside(token: Token, what: str, command: OpenCommand) -> Finding:

@@ -1,0 +1,262 @@
+"""A worker process, as the process with the engine has it."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from noetl.domain.commands import Command
+from noetl.domain.events import Event
+from noetl.runtime.local.worker_process.messages import (
+    Begin,
+    Channel,
+    Failed,
+    FromWorker,
+    Line,
+    Over,
+    Ready,
+    Report,
+    Run,
+    Size,
+)
+from noetl.runtime.local.worker_process.pool import ProcessPool
+
+MODULE = "noetl.runtime.local.worker_process.main"
+START_SECONDS = 60.0
+"""Most time from the start of the process to its first message."""
+END_SECONDS = 2.0
+"""Time that it has to end by itself."""
+
+
+class Runtime(Protocol):
+    """The process with the engine, as a worker process needs it.
+
+    Any thread may call the methods.
+    """
+
+    def log(self, line: str) -> None:
+        """Write a line."""
+
+    def report_all(self, events: Collection[Event]) -> None:
+        """Give the engine events."""
+
+    def is_wanted(self, command: Command) -> bool:
+        """Return whether a command has to be run still. It takes no lock."""
+
+    def finish(self, commands: Collection[Command]) -> None:
+        """Note that commands have been run."""
+
+    def fail(self, command: Command, error: BaseException) -> None:
+        """Note that a command could not be run."""
+
+    def lose(
+        self, process: WorkerProcess, begun: Sequence[Command], waiting: Sequence[Command], reason: str
+    ) -> None:
+        """Take back the commands of a process that has ended.
+
+        ``begun``: those that were sent to it.
+        """
+
+
+class WorkerProcess:
+    """A process that runs commands.
+
+    ``pools``: by name; they are put in by the one who makes it. ``used``: when it was last given a command (monotonic
+    seconds).
+    """
+
+    def __init__(self, begin: Begin, runtime: Runtime) -> None:
+        self.pools: dict[str, ProcessPool] = {}
+        self.used = time.monotonic()
+        self.name = begin.owner
+        self._begin, self._runtime = begin, runtime
+        self._numbers = itertools.count(1)
+        self._sent: dict[int, tuple[ProcessPool, Command]] = {}
+        self._executions: Counter[int] = Counter()
+        """Commands that were sent, by execution."""
+        self._changed, self._sizing = threading.Condition(), threading.Lock()
+        self._sizes = dict(begin.sizes)
+        """As the process knows them."""
+        self._ready, self._over, self._closing = False, False, False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def load(self) -> int:
+        """Count the commands that wait or run. It takes no lock."""
+        return sum(pool.load for pool in self.pools.values())
+
+    def start(self) -> bool:
+        """Start the process, and return whether it takes commands now. Raises OSError."""
+        near, far = socket.socketpair()
+        with far:
+            # A session of its own: Ctrl-C in a terminal is for the process with the engine, which ends this one.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", MODULE, str(far.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[far.fileno()],
+                start_new_session=True,
+            )
+        self._channel = Channel(near, FromWorker)
+        self._reader = threading.Thread(target=self._read, name="noetl-worker-process", daemon=True)
+        self._reader.start()
+        with suppress(OSError):  # it has ended; the reader sees that
+            self._channel.send(self._begin)
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ready or self._over, START_SECONDS) and self._ready
+
+    def pool(self, name: str) -> ProcessPool | None:
+        """Return the pool for commands of a name; None: the process runs none of them."""
+        return self.pools.get(name if name in self._begin.sizes else "io")
+
+    def resize(self, pool: ProcessPool) -> None:
+        """Send the process how many commands of a pool it may run, where that has changed."""
+        with self._sizing:
+            size = pool.limit()
+            if size == self._sizes.get(pool.name):
+                return
+            self._sizes[pool.name] = size
+            with suppress(OSError):
+                self._channel.send(Size(pool.name, size))
+
+    def send(self, pool: ProcessPool, commands: Collection[Command]) -> None:
+        """Send commands of a pool."""
+        self.used = time.monotonic()
+        with self._changed:
+            numbered = [(next(self._numbers), command) for command in commands]
+            self._sent.update((number, (pool, command)) for number, command in numbered)
+            self._executions.update(command.execution_id for command in commands)
+            over = self._over
+        self.resize(pool)
+        if over:  # the reader has taken back what was there before
+            self._lose("it has ended")
+            return
+        try:
+            self._channel.send(Run(numbered))
+        except OSError:
+            return  # the reader sees the end, and takes them back
+        except Exception as error:
+            for number, command in numbered:
+                if self._pop(number) is not None:
+                    self._runtime.fail(command, error)
+            pool.done(commands)
+
+    def has(self, execution_id: int) -> bool:
+        """Return whether commands of an execution were sent that have not been run.
+
+        It takes no lock.
+        """
+        return execution_id in self._executions
+
+    def withdraw(self, executions: Collection[int], runs: Iterable[tuple[int, int]] = ()) -> None:
+        """Withdraw executions that have ended, and step runs that were dropped, from the process."""
+        dropped = [one for one in runs if one[0] in self._executions]
+        if (executions or dropped) and not self._over:
+            with suppress(OSError):
+                self._channel.send(Over(list(executions), dropped))
+
+    def retire(self) -> list[Command]:
+        """Send nothing more. Return the commands that were not sent."""
+        return [command for pool in self.pools.values() for command in pool.close()]
+
+    def close(self, until: float) -> None:
+        """End the process when its commands have been run.
+
+        ``until``: monotonic seconds, at which it ends at the latest.
+        """
+        self.retire()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._sent or self._over, max(0.0, until - time.monotonic()))
+            self._closing = True
+        self._channel.close()
+        self._end()
+        self._reader.join(END_SECONDS)
+
+    def _end(self) -> int:
+        """Wait for the end of the process, and return its exit code.
+
+        It ends when it sees that its channel is closed.
+        """
+        try:
+            return self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    # --- the reader ---
+
+    def _read(self) -> None:
+        try:
+            while (messages := self._channel.receive(self._pause())) is not None:
+                if messages:
+                    self._take(messages)
+                for pool in self.pools.values():
+                    pool.look_again()
+        finally:
+            self._lose(f"it ended with {self._end()}")
+
+    def _pause(self) -> float | None:
+        return min((pause for pool in self.pools.values() if (pause := pool.pause) is not None), default=None)
+
+    def _take(self, messages: Sequence[Any]) -> None:
+        """Deal with messages that arrived together."""
+        events: list[Event] = []
+        finished: dict[ProcessPool, list[Command]] = {}
+        failed: list[tuple[ProcessPool, Command, Failed]] = []
+        for message in messages:
+            if isinstance(message, Report):
+                events += message.events
+                if message.done and (found := self._pop(message.number)) is not None:
+                    finished.setdefault(found[0], []).append(found[1])
+            elif isinstance(message, Failed):
+                if (found := self._pop(message.number)) is not None:
+                    failed.append((*found, message))
+            elif isinstance(message, Line):
+                self._runtime.log(message.text)
+            elif isinstance(message, Ready):
+                with self._changed:
+                    self._ready = True
+                    self._changed.notify_all()
+        if events:
+            self._runtime.report_all(events)
+        for pool, commands in finished.items():
+            self._runtime.finish(commands)
+            pool.done(commands)
+        for pool, command, failure in failed:
+            self._runtime.fail(command, failure.error())
+            pool.done([command])
+
+    def _pop(self, number: int) -> tuple[ProcessPool, Command] | None:
+        with self._changed:
+            found = self._sent.pop(number, None)
+            if found is not None:
+                execution_id = found[1].execution_id
+                self._executions[execution_id] -= 1
+                if not self._executions[execution_id]:
+                    del self._executions[execution_id]
+            if not self._sent:
+                self._changed.notify_all()
+        return found
+
+    def _lose(self, reason: str) -> None:
+        """Return all commands to the process with the engine."""
+        waiting = self.retire()
+        with self._changed:
+            self._over = True
+            begun = [command for _, command in self._sent.values()]
+            self._sent.clear()
+            self._executions.clear()
+            closing = self._closing
+            self._changed.notify_all()
+        if not closing:
+            self._runtime.lose(self, begun, waiting, f"worker process {self.name}: {reason}")

@@ -1,0 +1,208 @@
+"""The worker processes of a process with an engine, which run commands under load.
+
+One interpreter runs one thread at a time. Engine and workers in one process therefore share one processor. Under load, other
+processes run the commands, and this one decides. Without them it runs the commands itself: the way to another process and back takes
+longer than a decision.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+
+from noetl.domain.commands import Command
+from noetl.runtime.local.worker_process.pool import ProcessPool
+from noetl.runtime.local.worker_process.process import WorkerProcess
+
+BUSY = 4
+"""Commands that wait or run, from which on a command counts as begun beside others."""
+CROWDED = 300
+"""Commands that were begun beside others, after which a process is started."""
+IDLE_SECONDS = 20.0
+"""A process without commands ends after this time."""
+RESTART_SECONDS = (1.0, 5.0, 30.0, 60.0)
+"""Pauses after processes that ended by themselves, one after the other."""
+REMEMBERED = 100_000
+"""Executions whose process is remembered."""
+SEPARATE = "python"
+"""The pool whose executions keep a process for their code, so that each stays in one worker process."""
+
+
+class WorkerProcesses:
+    """Chooses where commands run: in worker processes when there are some, here otherwise.
+
+    Threads may share it.
+
+    ``most``: how many processes. ``make``: makes the process of a place (0, 1, …); it is not started. ``load``: counts
+    the commands that wait or run here; it takes no lock. ``again``: is called when commands that wait may have another
+    place, with commands that have none.
+    """
+
+    def __init__(
+        self,
+        most: int,
+        make: Callable[[int], WorkerProcess],
+        load: Callable[[], int],
+        again: Callable[[Collection[Command]], object],
+        log: Callable[[str], None],
+    ) -> None:
+        self.most = most
+        self._make, self._load, self._again, self._log = make, load, again, log
+        self._workers: tuple[WorkerProcess, ...] = ()
+        self._retired: list[WorkerProcess] = []
+        self._homes: OrderedDict[int, WorkerProcess] = OrderedDict()
+        """By execution, of those that keep a process for their code."""
+        self._lock, self._starting = threading.Lock(), threading.Lock()
+        self._crowded, self._deaths = 0, 0
+        self._closed = False
+        self._not_before = -math.inf
+
+    def __bool__(self) -> bool:
+        """Return whether worker processes run the commands. It takes no lock."""
+        return bool(self._workers)
+
+    @property
+    def pools(self) -> Iterator[ProcessPool]:
+        """All pools of all processes."""
+        for worker in self._workers:
+            yield from worker.pools.values()
+
+    @property
+    def pids(self) -> list[int]:
+        return [worker.pid for worker in self._workers]
+
+    def pool_for(self, command: Command) -> ProcessPool | None:
+        """Choose the pool of a worker process for a command; None: this process runs it."""
+        if not self.most or command.remote:
+            return None
+        if command.lost:
+            # A process died while it ran this command: that is not to be the one with the engine.
+            self._have_one()
+        elif len(self._workers) < self.most:
+            self._note_crowd()
+        return self._chosen(command) if self._workers else None
+
+    def pump(self) -> None:
+        """Send what can be run now."""
+        for pool in self.pools:
+            if pool.waits:
+                pool.pump()
+
+    def resize(self, name: str) -> None:
+        """Send the processes how many commands of a pool they may run now."""
+        for worker in self._workers:
+            if name in worker.pools:
+                worker.resize(worker.pools[name])
+
+    def withdraw(self, executions: Collection[int], runs: Iterable[tuple[int, int]]) -> None:
+        """Withdraw from the processes what is not wanted any more."""
+        workers = self._workers
+        if not workers:
+            return
+        dropped = list(runs)
+        with self._lock:
+            homes = {one: self._homes.pop(one) for one in executions if one in self._homes}
+        for worker in workers:
+            ended = [one for one in executions if homes.get(one) is worker or worker.has(one)]
+            worker.withdraw(ended, dropped)
+
+    def tidy(self) -> None:
+        """End the processes when none has had a command for a while."""
+        now = time.monotonic()
+        workers = self._workers
+        if workers and all(not one.load and now - one.used > IDLE_SECONDS for one in workers):
+            with self._lock:
+                self._workers, self._crowded = (), 0
+                self._retired += workers
+            for worker in workers:
+                # A command may have come in this moment: it is run to its end.
+                self._again(worker.retire())
+                threading.Thread(
+                    target=self._finish, args=(worker,), name="noetl-worker-process-end", daemon=True
+                ).start()
+
+    def gone(self, worker: WorkerProcess) -> None:
+        """Note that a process has ended by itself. Another is started after a pause, under load."""
+        with self._lock:
+            self._workers = tuple(one for one in self._workers if one is not worker)
+            self._not_before = time.monotonic() + RESTART_SECONDS[min(self._deaths, len(RESTART_SECONDS) - 1)]
+            self._deaths += 1
+
+    def close(self, until: float) -> None:
+        """End all, at ``until`` (monotonic seconds) at the latest."""
+        with self._lock:
+            self._closed = True
+            workers = (*self._workers, *self._retired)
+            self._workers = ()
+        for worker in workers:
+            worker.close(until)
+
+    def _finish(self, worker: WorkerProcess) -> None:
+        worker.close(math.inf)
+        with self._lock, suppress(ValueError):
+            self._retired.remove(worker)
+
+    # --- the choice ---
+
+    def _chosen(self, command: Command) -> ProcessPool | None:
+        name = command.pool
+        if name == SEPARATE and command.loop is None:
+            with self._lock:
+                home = self._homes.get(command.execution_id)
+                if home is None or home not in self._workers:
+                    home = self._least(name)
+                    if home is not None:
+                        self._homes[command.execution_id] = home
+                        if len(self._homes) > REMEMBERED:
+                            self._homes.popitem(last=False)
+        else:
+            home = self._least(name)
+        return None if home is None else home.pool(name)
+
+    def _least(self, name: str) -> WorkerProcess | None:
+        able = [worker for worker in self._workers if worker.pool(name) is not None]
+        return min(able, key=lambda worker: worker.load, default=None)
+
+    # --- starts ---
+
+    def _note_crowd(self) -> None:
+        """Start a process when it has been needed for a while."""
+        if self._load() < BUSY and not self._workers:
+            return
+        if self._workers and not all(
+            any(pool.loaded for pool in one.pools.values()) for one in self._workers
+        ):
+            return
+        self._crowded += 1
+        if self._crowded >= CROWDED and time.monotonic() >= self._not_before:
+            self._crowded = 0
+            threading.Thread(target=self._start, name="noetl-worker-process-start", daemon=True).start()
+
+    def _have_one(self) -> None:
+        """Start a process, and wait for it, if there is none."""
+        if not self._workers:
+            self._start(most=1)
+
+    def _start(self, most: int | None = None) -> None:
+        """Start a process, unless there are ``most`` of them."""
+        with self._starting:
+            if self._closed or len(self._workers) >= (self.most if most is None else most):
+                return
+            try:
+                worker = self._make(len(self._workers))
+                started = worker.start()
+            except (OSError, RuntimeError) as error:
+                self._log(f"no worker process could be started: {error}")
+                self._not_before = time.monotonic() + RESTART_SECONDS[-1]
+                return
+            with self._lock:
+                if started and not self._closed:
+                    self._workers = (*self._workers, worker)
+            if worker not in self._workers:
+                worker.close(0.0)
+                return
+        self._again(())

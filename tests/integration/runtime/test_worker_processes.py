@@ -1,0 +1,195 @@
+"""Commands in worker processes: they have the outcomes that they have here, and lose nothing when a process ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import psycopg
+import pytest
+
+from noetl.kinds import noop
+from noetl.kinds.registry import Registry
+from noetl.runtime.local.process import LocalRuntime
+from noetl.runtime.local.worker_process import processes
+from noetl.runtime.settings import Settings
+from noetl.services.history.replay import replay
+from tests.bench.playbooks import chain
+from tests.waiting import PATIENCE, wait_until
+
+pytestmark = pytest.mark.postgres
+
+WHERE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: where, path: where }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      process: playbook
+      code: |
+        import os
+        print("from the code")
+        result = {"group": os.getpgid(0)}
+    next: second
+  - step: second
+    loop: { in: "{{ range(30) | list }}", iterator: item, mode: parallel }
+    tool: { kind: python, args: { n: "{{ item }}" }, code: "result = n * n" }
+"""
+STUCK = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: stuck, path: stuck }
+workload: { folder: "" }
+workflow:
+  - step: start
+    tool:
+      kind: python
+      args: { folder: "{{ workload.folder }}" }
+      code: |
+        import pathlib, time
+        (pathlib.Path(folder) / "begun").touch()
+        while not (pathlib.Path(folder) / "go").exists():
+            time.sleep(0.02)
+        result = "went"
+"""
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command goes to a worker process, from the first one on that is there."""
+    monkeypatch.setattr(processes, "BUSY", 0)
+    monkeypatch.setattr(processes, "CROWDED", 1)
+    monkeypatch.setattr(processes, "RESTART_SECONDS", (0.0,))
+
+
+@contextmanager
+def running(home: Path, database: str, **more: object) -> Iterator[LocalRuntime]:
+    """A runtime that has a worker process."""
+    (home / "given").mkdir(exist_ok=True)
+    env = {"NOETL_WORKER_PROCESSES": "1", "NOETL_TASK_FOLDERS": str(home / "given")}
+    settings = Settings.from_env(env, home=home / "home", database_url=database)
+    lines: list[str] = []
+    with LocalRuntime(settings, on_log=lines.append, **more) as runtime:  # type: ignore[arg-type]
+        warm(runtime)
+        runtime.lines = lines  # type: ignore[attr-defined]
+        yield runtime
+
+
+def warm(runtime: LocalRuntime) -> int:
+    """Wait for a worker process; return its id."""
+    entry = runtime.register(chain(1, "python"), source_name="chain.yaml")
+    runtime.run_until(runtime.start_many(entry, [{}] * 3), timeout=PATIENCE)
+    (pid,) = wait_until(lambda: runtime._processes.pids, "a worker process")
+    return int(pid)
+
+
+def test_steps_and_loops_have_the_results_that_they_have_here(tmp_path, database, at_once):
+    with running(tmp_path, database) as runtime:
+        entry = runtime.register(WHERE, source_name="where.yaml")
+        found = runtime.start_many(entry, [{}] * 20)
+        runtime.run_until(found, timeout=PATIENCE)
+        assert {runtime.status(one) for one in found} == {"completed"}
+        for one in found:
+            slots = runtime.store.slots(one)
+            assert slots["step", "second"]["data"]["results"] == [n * n for n in range(30)]
+            assert slots["step", "start"]["data"]["group"] != os.getpgid(0)
+            page = runtime.task_logs.read(one, "", 10, everything=True)
+            assert [line.line for line in page.lines] == ["from the code"]
+            assert replay(runtime.store, one).agrees
+        assert not any(gauge.waiting or gauge.in_flight for gauge in runtime.gauges())
+
+
+def test_a_killed_process_loses_and_doubles_nothing(tmp_path, database, at_once):
+    with running(tmp_path, database) as runtime:
+        entry = runtime.register(chain(5, "python"), source_name="chain.yaml")
+        found = runtime.start_many(entry, [{}] * 60)
+        before = runtime._processes.pids
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        runtime.run_until(found, timeout=PATIENCE)
+        assert {runtime.status(one) for one in found} == {"completed"}
+        assert {runtime.store.slots(one)["step", "s4"]["data"]["value"] for one in found} == {5}
+        assert all(replay(runtime.store, one).agrees for one in found)
+        assert any("ended with -9" in line for line in runtime.lines)
+        assert warm(runtime) not in before, "another one is started"
+
+
+def test_a_command_that_kills_its_process_is_given_up_and_spares_the_engine(
+    tmp_path, database, at_once, monkeypatch
+):
+    monkeypatch.setattr("noetl.domain.workers.lost_owners.WAIT_SECONDS", 0.1)
+    with running(tmp_path, database) as runtime:
+        entry = runtime.register(STUCK, source_name="stuck.yaml")
+        (one,) = runtime.start_many(entry, [{"folder": str(tmp_path / "given")}])
+        begun = tmp_path / "given" / "begun"
+        for _ in range(3):
+            wait_until(begun.exists, "the code")
+            begun.unlink()
+            (pid,) = wait_until(lambda: runtime._processes.pids, "a worker process")
+            os.kill(pid, signal.SIGKILL)
+        runtime.run_until([one], timeout=PATIENCE)
+        assert runtime.status(one) == "failed"
+        assert b"worker_lost" in runtime.store.events(one)[-1].facts, "after three deaths"
+        assert sum("ended with -9" in line for line in runtime.lines) == 3
+
+
+def test_what_runs_there_is_cancelled_there(tmp_path, database, at_once):
+    with running(tmp_path, database) as runtime:
+        entry = runtime.register(STUCK, source_name="stuck.yaml")
+        (one,) = runtime.start_many(entry, [{"folder": str(tmp_path / "given")}])
+        wait_until((tmp_path / "given" / "begun").exists, "the code")
+        runtime.cancel(one, "enough", "me")
+        assert runtime.status(one) == "cancelled"
+        wait_until(lambda: not runtime._here, "the end of the command")
+
+
+def test_a_runtime_that_closes_takes_its_processes_with_it(tmp_path, database, at_once):
+    with running(tmp_path, database) as runtime:
+        pids = runtime._processes.pids
+        entry = runtime.register(STUCK, source_name="stuck.yaml")
+        (one,) = runtime.start_many(entry, [{"folder": str(tmp_path / "given")}])
+        wait_until((tmp_path / "given" / "begun").exists, "the code")
+        runtime.patience = 0.0
+    for pid in pids:
+        wait_until(lambda pid=pid: not alive(pid), "the end of the process")
+    (tmp_path / "given" / "go").touch()
+    with running(tmp_path, database) as runtime:
+        runtime.recover()
+        runtime.run_until([one], timeout=PATIENCE)
+        assert runtime.status(one) == "completed"
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_kinds_that_no_other_process_knows_stay_here(tmp_path, database, at_once):
+    own = SimpleNamespace(SPEC=noop.SPEC, Params=noop.Params, run=noop.run)
+    registry = Registry()
+    registry.add(own)
+    settings = Settings.from_env({"NOETL_WORKER_PROCESSES": "1"}, home=tmp_path, database_url=database)
+    with LocalRuntime(settings, registry=registry) as runtime:
+        entry = runtime.register(chain(3, "python"), source_name="chain.yaml")
+        runtime.run_until(runtime.start_many(entry, [{}] * 5), timeout=PATIENCE)
+        assert runtime._processes.pids == []
+
+
+def test_commands_alone_stay_here(tmp_path, database):
+    settings = Settings.from_env({"NOETL_WORKER_PROCESSES": "1"}, home=tmp_path, database_url=database)
+    with LocalRuntime(settings) as runtime:
+        entry = runtime.register(chain(5, "python"), source_name="chain.yaml")
+        for one in (runtime.start(entry, {}) for _ in range(3)):
+            runtime.run_until([one], timeout=PATIENCE)
+        assert runtime._processes.pids == []
+        with psycopg.connect(database) as connection:
+            assert connection.execute("SELECT count(*) FROM noetl.runtime").fetchone() == (1,)

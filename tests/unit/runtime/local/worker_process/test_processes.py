@@ -1,0 +1,167 @@
+"""Where commands run: here, or in a worker process when there is one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from noetl.domain.commands import Command, LoopSlice
+from noetl.runtime.local.pools_of_process import share
+from noetl.runtime.local.worker_process import processes
+from noetl.runtime.local.worker_process.pool import ProcessPool
+from noetl.runtime.local.worker_process.processes import CROWDED, WorkerProcesses
+from tests.waiting import wait_until
+
+
+class Worker:
+    """A worker process that is none."""
+
+    def __init__(self, place: int, starts: bool = True) -> None:
+        self.place, self.starts = place, starts
+        self.used = time.monotonic()
+        self.over: list[tuple[list[int], list[tuple[int, int]]]] = []
+        self.closed = self.retired = False
+        self.pools = {
+            name: ProcessPool(name, 1, lambda pool, commands: None, lambda: 1) for name in ("io", "python")
+        }
+
+    @property
+    def pid(self) -> int:
+        return self.place
+
+    @property
+    def load(self) -> int:
+        return sum(pool.load for pool in self.pools.values())
+
+    def start(self) -> bool:
+        return self.starts
+
+    def pool(self, name: str) -> ProcessPool | None:
+        return self.pools.get(name, self.pools["io"])
+
+    def has(self, execution_id: int) -> bool:
+        return False
+
+    def withdraw(self, executions, runs) -> None:
+        self.over.append((list(executions), list(runs)))
+
+    def retire(self) -> list[Command]:
+        self.retired = True
+        return []
+
+    def close(self, until: float) -> None:
+        self.closed = True
+
+
+class Ground:
+    def __init__(self, most: int = 1, load: int = 9, starts: bool = True) -> None:
+        self.made: list[Worker] = []
+        self.load, self.starts, self.again, self.lines = load, starts, 0, []
+        self.processes = WorkerProcesses(
+            most,
+            self.make,  # type: ignore[arg-type]
+            lambda: self.load,
+            self.placed_again,
+            self.lines.append,
+        )
+
+    def make(self, place: int) -> Worker:
+        self.made.append(Worker(place, self.starts))
+        return self.made[-1]
+
+    def placed_again(self, left) -> None:
+        self.again += 1
+
+    def crowd(self, count: int = CROWDED) -> None:
+        for _ in range(count):
+            self.processes.pool_for(command())
+
+
+def command(execution_id: int = 7, pool: str = "python", **more: object) -> Command:
+    return Command(execution_id, "1", 1, "load", "p", pool, **more)  # type: ignore[arg-type]
+
+
+def test_commands_alone_run_here_and_start_no_process():
+    ground = Ground(load=processes.BUSY - 1)
+    ground.crowd(3 * CROWDED)
+    assert not ground.made and ground.processes.pool_for(command()) is None
+
+
+def test_a_crowd_starts_a_process_which_then_has_all_commands_but_those_of_other_systems():
+    ground = Ground()
+    ground.crowd(CROWDED - 1)
+    assert not ground.made
+    ground.crowd(1)
+    wait_until(lambda: ground.again, "the start")
+    (worker,) = ground.made
+    ground.load = 0
+    assert ground.processes.pool_for(command()) is worker.pools["python"]
+    assert ground.processes.pool_for(command(pool="other")) is worker.pools["io"]
+    assert ground.processes.pool_for(command(remote=True)) is None
+
+
+def test_an_execution_stays_in_its_process_and_chunks_go_where_least_waits():
+    ground = Ground(most=2)
+    ground.processes._start()
+    ground.processes._start()
+    ground.processes._start()
+    one, other = ground.made
+    assert ground.processes.pool_for(command(1)) is one.pools["python"]
+    one.pools["python"].submit(command(1))
+    assert ground.processes.pool_for(command(1)) is one.pools["python"]
+    assert ground.processes.pool_for(command(2)) is other.pools["python"]
+    slice_ = LoopSlice(0, 0, 1, 1, "item", "parallel", items=[1])
+    assert ground.processes.pool_for(command(1, loop=slice_)) is other.pools["python"]
+    ground.processes.withdraw([1], [(2, 9)])
+    assert (one.over, other.over) == ([([1], [(2, 9)])], [([], [(2, 9)])])
+
+
+def test_what_a_process_died_of_starts_one_however_little_there_is_to_do():
+    ground = Ground(load=0)
+    assert ground.processes.pool_for(command(lost=1)) is ground.made[0].pools["python"]
+
+
+def test_no_process_at_all_when_none_is_wanted():
+    ground = Ground(most=0)
+    ground.crowd(2 * CROWDED)
+    assert not ground.made and ground.processes.pool_for(command(lost=2)) is None
+
+
+def test_one_that_does_not_start_is_left_alone_and_commands_run_here():
+    ground = Ground(starts=False)
+    assert ground.processes.pool_for(command(lost=1)) is None
+    assert ground.made[0].closed and not ground.processes
+
+
+def test_after_a_death_another_is_started_when_its_time_has_come(monkeypatch: pytest.MonkeyPatch):
+    ground = Ground()
+    ground.processes._start()
+    ground.processes.gone(ground.made[0])  # type: ignore[arg-type]
+    ground.crowd(2 * CROWDED)
+    assert len(ground.made) == 1 and not ground.processes
+    ground.processes._not_before = 0.0
+    ground.crowd(1)
+    wait_until(lambda: ground.processes, "another one")
+
+
+def test_processes_without_commands_end_and_what_comes_in_that_moment_is_placed_again(monkeypatch):
+    ground = Ground()
+    ground.processes._start()
+    (worker,) = ground.made
+    ground.processes.tidy()
+    assert ground.processes and not worker.retired
+    worker.used -= processes.IDLE_SECONDS + 1
+    worker.pools["io"].submit(command(pool="io"))
+    ground.processes.tidy()
+    assert ground.processes, "a command waits"
+    worker.pools["io"].take(1)
+    ground.processes.tidy()
+    wait_until(lambda: worker.closed, "its end")
+    assert worker.retired and ground.again == 2 and not ground.processes
+
+
+@pytest.mark.parametrize(("size", "count"), [(1, 4), (2, 1), (5, 3), (16, 4)])
+def test_processes_share_what_may_run_at_once(size, count):
+    shares = [share({"python": size}, place, count)["python"] for place in range(count)]
+    assert sum(shares) == size and max(shares) - min(shares) <= 1
