@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from noetl.domain.outcomes.outcomes import Outcome
 from noetl.runtime.local.pools_of_process import LocalCommands, make_process
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.thread_pools import Pool
-from noetl.runtime.local.worker_process import process
+from noetl.runtime.local.worker_process import main, process
 from noetl.runtime.local.worker_process.main import Unwanted, Work
 from noetl.runtime.local.worker_process.messages import (
     Begin,
@@ -30,9 +31,11 @@ from noetl.runtime.local.worker_process.messages import (
     Report,
     Run,
     ToWorker,
+    encode_settings,
 )
 from noetl.runtime.local.worker_process.pool import ProcessPool
 from noetl.runtime.local.worker_process.process import WorkerProcess
+from noetl.runtime.settings import Settings
 from noetl.services.worker.issue_gate import IssueGate
 from tests.waiting import wait_until
 
@@ -259,3 +262,16 @@ def test_a_command_for_which_there_is_no_thread_waits_and_spares_the_others(monk
         (failed,) = channel.receive() or ()
         assert (failed.number, failed.outage, failed.retryable) == (1, True, True)
         assert not work.unwanted._here and not work._numbers
+
+
+def test_one_that_is_not_wanted_any_more_when_it_is_ready_ends_in_order(tmp_path, monkeypatch):
+    opened = SimpleNamespace(stack=ExitStack(), worker=None)
+    monkeypatch.setattr(main, "open_engine", lambda settings, **more: opened)
+    monkeypatch.setattr(main, "replace", lambda worker, **more: worker)
+    monkeypatch.setattr(main, "collect_as_usual", lambda: None)
+    settings = encode_settings(Settings.from_env({}, home=tmp_path))
+    near, far = socket.socketpair()
+    near.close()
+    with far:
+        Work(Begin(settings, "name", [], [], {"io": 1}, "", []), Channel(far, ToWorker)).run()
+    assert not list((tmp_path / "owners").iterdir()), "nothing says that it was killed"

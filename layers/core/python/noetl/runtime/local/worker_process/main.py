@@ -126,7 +126,8 @@ class Work:
             self._presence.announce()
             pools = {name: Pool(name, size, self._run) for name, size in self._begin.sizes.items()}
             collect_as_usual()
-            self._channel.send(Ready())
+            with suppress(OSError):  # the other process has ended meanwhile, as is seen next
+                self._channel.send(Ready())
             self._receive(pools)
             self._presence.leave()
 
