@@ -30,7 +30,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
     """The first message: what the worker process is made of.
 
     ``settings``: as ``encode_settings`` makes them. ``owner``: the name of its record of what it runs. ``kinds``: modules of further kinds.
-    ``sizes``: commands of each pool that run at once.
+    ``path``: where this process looks for modules. ``sizes``: commands of each pool that run at once.
     """
 
     settings: str
@@ -39,6 +39,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
     kinds: list[str]
     sizes: dict[str, int]
     callback_base: str
+    path: list[str]
 
 
 class Run(msgspec.Struct, frozen=True, tag="run", array_like=True):
@@ -57,11 +58,13 @@ class Size(msgspec.Struct, frozen=True, tag="size", array_like=True):
 class Over(msgspec.Struct, frozen=True, tag="over", array_like=True):
     """Executions that have ended, and step runs that were dropped.
 
-    What still runs of them is not wanted.
+    What still runs of them is not wanted. ``last``: the number of the last command that was sent before these
+    executions ended. One of which a later command was sent lives again.
     """
 
     executions: list[int]
-    runs: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]]
+    last: int
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
@@ -134,7 +137,7 @@ class Channel:
         found = list(self._whole())
         while not found:
             # A time-out of the socket would be one of ``send``, too.
-            if seconds is not None and not select.select([self._end], [], [], seconds)[0]:
+            if seconds is not None and not self._waits(seconds):
                 return []
             try:
                 data = self._end.recv(_RECEIVED)
@@ -152,6 +155,12 @@ class Channel:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
+
+    def _waits(self, seconds: float) -> bool:
+        """Wait for what arrives. ``select`` takes no descriptor from 1024 on."""
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
     def _whole(self) -> Iterator[Any]:
         """Take the messages that have arrived as a whole."""
