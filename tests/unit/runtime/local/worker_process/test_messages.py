@@ -26,6 +26,7 @@ from noetl.runtime.local.worker_process.messages import (
     encode_settings,
 )
 from noetl.runtime.settings import Settings
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -79,6 +80,22 @@ def test_the_end_of_the_other_process_is_seen_and_no_message_is_waited_for_in_va
     one.close()
     assert channel.receive() == [Size("io", 1)]
     assert channel.receive() is None
+
+
+def test_a_process_that_takes_nothing_keeps_nobody_waiting_and_gets_all_in_order_later(ends):
+    one, other = ends
+    channel = Channel(one, FromWorker)
+    sent = [Run([(number, command(number, "z" * 300_000))]) for number in range(20)]
+    sender = threading.Thread(target=lambda: [channel.send(message) for message in sent], daemon=True)
+    sender.start()
+    sender.join(PATIENCE)
+    assert not sender.is_alive(), "it waits"
+    found, reader = [], Channel(other, ToWorker)
+    while len(found) < len(sent):
+        found += reader.receive()
+    assert found == sent
+    channel.send(Size("io", 1))
+    assert reader.receive() == [Size("io", 1)]
 
 
 def test_half_a_message_is_none(ends):

@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,19 +116,30 @@ class Channel:
         self._end = end
         self._decoder = codec.decoder(shape)
         self._sending = threading.Lock()
+        self._unsent: deque[bytes] = deque()
+        """Pieces that the sockets had no room for. A thread sends them, and is there as long as there are some."""
         self._received = bytearray()
 
     def send(self, *messages: Any) -> None:
-        """Send messages. Raises OSError when the other process has ended."""
+        """Send messages, and do not wait for the other process, which may be stopped.
+
+        Raises OSError when it has ended.
+        """
         parts = []
         for message in messages:
             data = codec.encode(message)
             parts += [_LENGTH.pack(len(data)), data]
         whole = b"".join(parts)
         with self._sending:
+            if self._unsent:
+                self._unsent.append(whole)
+                return
             sent = send(self._end.fileno(), whole)
             if sent < len(whole):
-                self._end.sendall(memoryview(whole)[sent:])
+                self._unsent.append(whole[sent:])
+                threading.Thread(
+                    target=self._send_rest, name="noetl-worker-process-send", daemon=True
+                ).start()
 
     def receive(self, seconds: float | None = None) -> list[Any] | None:
         """Return the messages that have arrived, at least one.
@@ -148,6 +160,17 @@ class Channel:
             self._received += data
             found = list(self._whole())
         return found
+
+    def _send_rest(self) -> None:
+        piece = self._unsent[0]
+        while piece:
+            try:
+                self._end.sendall(piece)
+            except OSError:
+                return  # it has ended: its commands are taken back
+            with self._sending:
+                self._unsent.popleft()
+                piece = self._unsent[0] if self._unsent else b""
 
     def close(self) -> None:
         """Let the other process see the end of this one."""
