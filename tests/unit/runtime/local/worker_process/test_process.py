@@ -109,7 +109,8 @@ def worker(monkeypatch: pytest.MonkeyPatch, ground: Ground):
     monkeypatch.setattr(process.subprocess, "Popen", Other)
     made = WorkerProcess(Begin("", "name", [], [], {"io": 1}, "", []), ground)
     made.pools["io"] = ProcessPool("io", 1, made.send, lambda: 1, wanted=ground.is_wanted)
-    assert made.start()
+    made.start()
+    assert made.is_ready()
     yield made
     made.close(0.0)
 

@@ -34,7 +34,10 @@ class Worker:
     def load(self) -> int:
         return sum(pool.load for pool in self.pools.values())
 
-    def start(self) -> bool:
+    def start(self) -> None:
+        pass
+
+    def is_ready(self) -> bool:
         return self.starts
 
     def pool(self, name: str) -> ProcessPool | None:
@@ -107,9 +110,10 @@ def test_a_crowd_starts_a_process_which_then_has_all_commands_but_those_of_other
 def test_an_execution_stays_in_its_process_and_chunks_go_where_least_waits():
     ground = Ground(most=2)
     ground.processes._start()
-    ground.processes._start()
-    ground.processes._start()
     one, other = ground.made
+    assert (one.place, other.place) == (0, 1), "both at once: each has a share of what may run"
+    ground.processes._start()
+    assert len(ground.made) == 2
     assert ground.processes.pool_for(command(1)) is one.pools["python"]
     one.pools["python"].submit(command(1))
     assert ground.processes.pool_for(command(1)) is one.pools["python"]
@@ -169,7 +173,6 @@ def test_the_place_of_a_dead_process_is_taken_first():
     """Where a pool is small, only the first places have a share of it."""
     ground = Ground(most=2)
     ground.processes._start()
-    ground.processes._start()
     first, second = ground.made
     del second.pools["python"]
     second.pool = lambda name: None  # type: ignore[method-assign]
@@ -180,7 +183,6 @@ def test_the_place_of_a_dead_process_is_taken_first():
 
 def test_commands_go_where_they_may_run_now():
     ground = Ground(most=2)
-    ground.processes._start()
     ground.processes._start()
     one, other = ground.made
     assert ground.processes.pool_for(command(1)) is one.pools["python"]

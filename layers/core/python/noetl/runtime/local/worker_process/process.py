@@ -100,8 +100,8 @@ class WorkerProcess:
         """Count the commands that wait or run. It takes no lock."""
         return sum(pool.load for pool in self.pools.values())
 
-    def start(self) -> bool:
-        """Start the process, and return whether it takes commands now. Raises OSError."""
+    def start(self) -> None:
+        """Start the process. Raises OSError."""
         near, far = socket.socketpair()
         with far:
             # A session of its own: Ctrl-C in a terminal is for the process with the engine, which ends this one.
@@ -116,6 +116,9 @@ class WorkerProcess:
         self._reader.start()
         with suppress(OSError):  # it has ended; the reader sees that
             self._channel.send(self._begin)
+
+    def is_ready(self) -> bool:
+        """Wait for the process, and return whether it takes commands."""
         with self._changed:
             return self._changed.wait_for(lambda: self._ready or self.over, START_SECONDS) and self._ready
 

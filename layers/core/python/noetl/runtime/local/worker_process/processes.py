@@ -59,7 +59,7 @@ class WorkerProcesses:
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._crowded, self._deaths = 0, 0
         self._closed = False
-        self._not_before = -math.inf
+        self._not_before = self._started = -math.inf
 
     def __bool__(self) -> bool:
         """Return whether worker processes run the commands. It takes no lock."""
@@ -140,7 +140,10 @@ class WorkerProcesses:
         """Note that a process has ended by itself. Another is started after a pause, under load."""
         with self._lock:
             self._workers = tuple(one for one in self._workers if one is not worker)
-            self._not_before = time.monotonic() + RESTART_SECONDS[min(self._deaths, len(RESTART_SECONDS) - 1)]
+            now = time.monotonic()
+            if now - self._started > RESTART_SECONDS[-1]:
+                self._deaths = 0
+            self._not_before = now + RESTART_SECONDS[min(self._deaths, len(RESTART_SECONDS) - 1)]
             self._deaths += 1
 
     def close(self, until: float) -> None:
@@ -184,12 +187,8 @@ class WorkerProcesses:
     # --- starts ---
 
     def _note_crowd(self) -> None:
-        """Start a process when it has been needed for a while."""
+        """Start processes when they have been needed for a while."""
         if self._load() < BUSY and not self._workers:
-            return
-        if self._workers and not all(
-            any(pool.loaded for pool in one.pools.values()) for one in self._workers
-        ):
             return
         self._crowded += 1
         if self._crowded >= CROWDED and time.monotonic() >= self._not_before:
@@ -197,30 +196,37 @@ class WorkerProcesses:
             threading.Thread(target=self._start, name="noetl-worker-process-start", daemon=True).start()
 
     def _have_one(self, name: str) -> None:
-        """Start a process, and wait for it, if none runs commands of this pool."""
+        """Start processes, and wait for them, if none runs commands of this pool."""
         if self._least(name) is None:
             self._start(name)
 
     def _start(self, name: str | None = None) -> None:
-        """Start a process, unless there are enough, or one that runs commands of a pool."""
+        """Start the processes that are missing; with ``name``, unless one runs commands of that pool.
+
+        All at once: each has a share of what may run, and this process runs nothing beside them.
+        """
         with self._starting:
-            if self._closed or len(self._workers) >= self.most:
+            if self._closed or (name is not None and self._least(name) is not None):
                 return
-            if name is not None and self._least(name) is not None:
-                return
-            # The first places have the larger shares.
-            place = min(set(range(self.most)) - {one.place for one in self._workers})
-            try:
-                worker = self._make(place)
-                started = worker.start()
-            except (OSError, RuntimeError) as error:
-                self._log(f"no worker process could be started: {error}")
-                self._not_before = time.monotonic() + RESTART_SECONDS[-1]
-                return
+            places = sorted(set(range(self.most)) - {one.place for one in self._workers})
+            made = [worker for place in places if (worker := self._begun(place)) is not None]
+            able = [worker for worker in made if worker.is_ready()]
             with self._lock:
-                if started and not worker.over and not self._closed:
-                    self._workers = (*self._workers, worker)
-            if worker not in self._workers:
-                worker.close(0.0)
-                return
-        self._again(())
+                if not self._closed:
+                    self._workers = (*self._workers, *(one for one in able if not one.over))
+                    self._started = time.monotonic()
+            for worker in made:
+                if worker not in self._workers:
+                    worker.close(0.0)
+        if self._workers:
+            self._again(())
+
+    def _begun(self, place: int) -> WorkerProcess | None:
+        try:
+            worker = self._make(place)
+            worker.start()
+        except (OSError, RuntimeError) as error:
+            self._log(f"a worker process could not be started: {error}")
+            self._not_before = time.monotonic() + RESTART_SECONDS[-1]
+            return None
+        return worker
