@@ -31,7 +31,10 @@ from noetl.services.worker.ready_commands import PATIENCE
 
 MODULE = "noetl.runtime.local.worker_process.main"
 START_SECONDS = 15.0
-"""Most time from the start of the process to its first message. The keeper of a lease may wait for it, and extends it every ten seconds."""
+"""Most time from the start of the process to its first message.
+
+The keeper of a lease may wait for it, and extends the lease every ten seconds.
+"""
 END_SECONDS = 2.0
 """Time that it has to end by itself."""
 
