@@ -201,9 +201,10 @@ class WorkerProcesses:
             self._start(name)
 
     def _start(self, name: str | None = None) -> None:
-        """Start the processes that are missing; with ``name``, unless one runs commands of that pool.
+        """Start the processes that are missing.
 
-        All at once: each has a share of what may run, and this process runs nothing beside them.
+        ``name``: unless one runs commands of that pool. All at once: each has a share of what may run, and this process
+        runs nothing beside them.
         """
         with self._starting:
             if self._closed or (name is not None and self._least(name) is not None):
