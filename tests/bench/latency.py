@@ -36,6 +36,8 @@ from tests.e2e.conftest import Deployment, fresh_deployment
 
 STEPS = 20
 SHORT = 3
+LONG = 200
+"""Steps of a chain whose WAL is counted: the start and the end of the execution are a small part of it."""
 MANY = 50
 ITEMS = 1000
 CLIENTS = 16
@@ -47,7 +49,8 @@ MEASURES = {
     "short": (f"{SHORT} steps, from the request to its answer", "ms"),
     "many": (f"{MANY} executions of {SHORT} steps at once", "executions/s"),
     "loop": (f"a parallel loop of {ITEMS:,} items", "items/s"),
-    "wal": (f"WAL of a step of a chain of {STEPS}, its start and its end included", "bytes"),
+    "wal python": (f"WAL of a step of a chain of {LONG}, with python", "bytes"),
+    "wal http": (f"WAL of a step of a chain of {LONG}, with http", "bytes"),
 }
 
 
@@ -63,7 +66,11 @@ class Place:
         self.database = psycopg.connect(self.deployment.database(), autocommit=True)
 
     def register(self, url: str) -> None:
-        contents = (chain(STEPS, "http", url), chain(SHORT, "http", url), loop(ITEMS, "noop", "parallel"))
+        contents = (
+            *(chain(steps, "http", url) for steps in (STEPS, SHORT, LONG)),
+            chain(LONG, "python"),
+            loop(ITEMS, "noop", "parallel"),
+        )
         for content in contents:
             answer = self.deployment.api("POST", "/api/catalog/register", {"content": content})
             if answer.status not in (200, 201):
@@ -87,13 +94,17 @@ class Place:
 
     def step(self) -> float:
         """Milliseconds of a step, by the database's clock: from the first to the last row of the history."""
-        before = self._written()
         told = self.start(_chain(STEPS), WAIT)
-        self.found["wal"].append((self._written() - before) / STEPS)
         query = "SELECT extract(epoch FROM max(at) - min(at)) FROM noetl.event WHERE execution_id = %s AND lane = 0"
         row = self.database.execute(query, [int(told["execution_id"])]).fetchone()
         assert row is not None
         return float(row[0]) * 1000 / STEPS
+
+    def wal(self, kind: str) -> float:
+        """Bytes of WAL that a step of a long chain takes."""
+        before = self._written()
+        self.run(_chain(LONG, kind))
+        return (self._written() - before) / LONG
 
     def _written(self) -> float:
         row = self.database.execute("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").fetchone()
@@ -127,11 +138,13 @@ class Place:
         self.found["step"].append(self.step())
         self.found["short"] += [self.run(_chain(SHORT)) * 1000 for _ in range(shorts)]
         self.found["many"].append(self.many())
+        for kind in ("python", "http"):
+            self.found[f"wal {kind}"].append(self.wal(kind))
         self.found["loop"].append(ITEMS / self.run(f"bench/parallel_{ITEMS}_noop"))
 
 
-def _chain(steps: int) -> str:
-    return f"bench/chain_{steps}_http"
+def _chain(steps: int, kind: str = "http") -> str:
+    return f"bench/chain_{steps}_{kind}"
 
 
 @contextmanager

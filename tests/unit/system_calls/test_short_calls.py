@@ -128,3 +128,12 @@ def test_a_descriptor_is_readable_when_there_is_something_or_its_other_side_has_
     assert not readable()
     os.close(writing)
     assert readable()
+
+
+def test_random_bytes_come_from_elsewhere_where_the_call_is_forbidden(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*arguments: object) -> int:
+        ctypes.set_errno(errno.EPERM)
+        return -1
+
+    monkeypatch.setattr(short_calls, "_getrandom", refuse)
+    assert len(short_calls.random_bytes(8)) == 8 and short_calls.random_bytes(8) != bytes(8)

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -87,3 +88,19 @@ def test_what_runs_twice_is_recorded_until_both_have_ended(tmp_path):
         assert b'[7,"1",0]' in mine._path.read_bytes()
     assert mine._path.read_bytes().startswith(b'{"owner":"mine","running":[]}\n')
     mine.leave()
+
+
+def test_threads_that_look_at_once_do_not_disturb_each_other(tmp_path):
+    mine = ProcessLock(tmp_path, "mine")
+    mine.announce()
+    (tmp_path / "one").write_bytes(b'{"owner":"one"}\n')
+    looked: list[str] = []
+    other = threading.Thread(target=lambda: looked.extend(record.owner for record in dead(mine)))
+    with mine.dead() as found:
+        other.start()
+        (tmp_path / "two").write_bytes(b'{"owner":"two"}\n')
+        other.join(0.1)
+        for record in found:
+            mine.counted(record)
+    other.join()
+    assert [record.owner for record in found] == ["one"] and looked == ["two"]

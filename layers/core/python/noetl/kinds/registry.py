@@ -193,7 +193,10 @@ class Registry:
         with self._lock:
             added = list(self._added)
         if self._own or not all(
-            isinstance(one, ModuleType) and sys.modules.get(one.__name__) is one for one in added
+            isinstance(one, ModuleType)
+            and one.__name__ != "__main__"
+            and sys.modules.get(one.__name__) is one
+            for one in added
         ):
             return None
         return [one.__name__ for one in added]

@@ -15,6 +15,7 @@ import select
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
@@ -59,10 +60,11 @@ def send(descriptor: int, data: bytes) -> int:
 
 def random_bytes(size: int) -> bytes:
     """Draw bytes of the system, as ``os.urandom`` does: at most 256."""
-    if _getrandom is None:
-        return os.urandom(size)
     drawn = ctypes.create_string_buffer(size)
-    return drawn.raw if _made(_getrandom, drawn, size, 0) == size else os.urandom(size)
+    with suppress(OSError):  # a container may forbid the call
+        if _getrandom is not None and _made(_getrandom, drawn, size, 0) == size:
+            return drawn.raw
+    return os.urandom(size)
 
 
 class Readable:

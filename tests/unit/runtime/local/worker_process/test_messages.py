@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import threading
 from pathlib import Path
@@ -25,6 +26,7 @@ from noetl.runtime.local.worker_process.messages import (
     encode_settings,
 )
 from noetl.runtime.settings import Settings
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def command(number: int, value: object = 1) -> Command:
 @pytest.mark.parametrize("value", ["\ud800 \0 é", 10**23, {"a": [1.5, None]}, "x" * 3_000_000])
 def test_messages_of_any_size_arrive_as_they_were(ends, value):
     one, other = ends
-    sent = [Run([(1, command(1, value))]), Size("io", 3), Over([7], [(7, 2)]), Run([(2, command(2))])]
+    sent = [Run([(1, command(1, value))]), Size("io", 3), Over([7], [(7, 2)], 1), Run([(2, command(2))])]
     thread = threading.Thread(target=Channel(one, FromWorker).send, args=sent)
     thread.start()
     channel, found = Channel(other, ToWorker), []
@@ -80,6 +82,22 @@ def test_the_end_of_the_other_process_is_seen_and_no_message_is_waited_for_in_va
     assert channel.receive() is None
 
 
+def test_a_process_that_takes_nothing_keeps_nobody_waiting_and_gets_all_in_order_later(ends):
+    one, other = ends
+    channel = Channel(one, FromWorker)
+    sent = [Run([(number, command(number, "z" * 300_000))]) for number in range(20)]
+    sender = threading.Thread(target=lambda: [channel.send(message) for message in sent], daemon=True)
+    sender.start()
+    sender.join(PATIENCE)
+    assert not sender.is_alive(), "it waits"
+    found, reader = [], Channel(other, ToWorker)
+    while len(found) < len(sent):
+        found += reader.receive()
+    assert found == sent
+    channel.send(Size("io", 1))
+    assert reader.receive() == [Size("io", 1)]
+
+
 def test_half_a_message_is_none(ends):
     one, other = ends
     one.sendall(b'\0\0\0\x10["si')
@@ -96,7 +114,7 @@ def test_settings_are_the_same_in_the_other_process(tmp_path):
     }
     settings = Settings.from_env(env, home=Path(tmp_path))
     assert decode_settings(encode_settings(settings)) == settings
-    begin = Begin(encode_settings(settings), "me", [], [], {"io": 1}, "")
+    begin = Begin(encode_settings(settings), "me", [], [], {"io": 1}, "", [])
     one, other = socket.socketpair()
     with one, other:
         Channel(one, FromWorker).send(begin)
@@ -108,3 +126,9 @@ def test_an_outage_is_one_in_both_processes():
     outage = Failed(1, "no results", "store_unavailable", True, True).error()
     assert outage.retryable and outage.code == "store_unavailable"
     assert str(Failed(1, "SystemExit: 3", "", False, False).error()) == "SystemExit: 3"
+
+
+def test_a_descriptor_of_any_number_can_be_waited_for(ends):
+    one, _ = ends
+    with socket.socket(fileno=fcntl.fcntl(one, fcntl.F_DUPFD_CLOEXEC, 1024)) as high:
+        assert Channel(high, FromWorker).receive(0.0) == []

@@ -18,9 +18,9 @@ class Worker:
     """A worker process that is none."""
 
     def __init__(self, place: int, starts: bool = True) -> None:
-        self.place, self.starts = place, starts
+        self.place, self.starts, self.over, self.last = place, starts, False, 0
         self.used = time.monotonic()
-        self.over: list[tuple[list[int], list[tuple[int, int]]]] = []
+        self.withdrawn: list[tuple[list[int], list[tuple[int, int]], int]] = []
         self.closed = self.retired = False
         self.pools = {
             name: ProcessPool(name, 1, lambda pool, commands: None, lambda: 1) for name in ("io", "python")
@@ -34,7 +34,10 @@ class Worker:
     def load(self) -> int:
         return sum(pool.load for pool in self.pools.values())
 
-    def start(self) -> bool:
+    def start(self) -> None:
+        pass
+
+    def is_ready(self) -> bool:
         return self.starts
 
     def pool(self, name: str) -> ProcessPool | None:
@@ -43,8 +46,11 @@ class Worker:
     def has(self, execution_id: int) -> bool:
         return False
 
-    def withdraw(self, executions, runs) -> None:
-        self.over.append((list(executions), list(runs)))
+    def withdraw(self, executions, runs, last) -> None:
+        self.withdrawn.append((list(executions), list(runs), last))
+
+    def may_run(self, name: str) -> bool:
+        return self.pool(name).limit() > 0
 
     def retire(self) -> list[Command]:
         self.retired = True
@@ -104,17 +110,21 @@ def test_a_crowd_starts_a_process_which_then_has_all_commands_but_those_of_other
 def test_an_execution_stays_in_its_process_and_chunks_go_where_least_waits():
     ground = Ground(most=2)
     ground.processes._start()
-    ground.processes._start()
-    ground.processes._start()
     one, other = ground.made
+    assert (one.place, other.place) == (0, 1), "both at once: each has a share of what may run"
+    ground.processes._start()
+    assert len(ground.made) == 2
     assert ground.processes.pool_for(command(1)) is one.pools["python"]
     one.pools["python"].submit(command(1))
     assert ground.processes.pool_for(command(1)) is one.pools["python"]
     assert ground.processes.pool_for(command(2)) is other.pools["python"]
     slice_ = LoopSlice(0, 0, 1, 1, "item", "parallel", items=[1])
     assert ground.processes.pool_for(command(1, loop=slice_)) is other.pools["python"]
-    ground.processes.withdraw([1], [(2, 9)])
-    assert (one.over, other.over) == ([([1], [(2, 9)])], [([], [(2, 9)])])
+    one.last = 5
+    marks = ground.processes.marks()
+    one.last = 6
+    ground.processes.withdraw([1], [(2, 9)], marks)
+    assert (one.withdrawn, other.withdrawn) == ([([1], [(2, 9)], 5)], [([], [(2, 9)], 0)])
 
 
 def test_what_a_process_died_of_starts_one_however_little_there_is_to_do():
@@ -143,6 +153,42 @@ def test_after_a_death_another_is_started_when_its_time_has_come(monkeypatch: py
     ground.processes._not_before = 0.0
     ground.crowd(1)
     wait_until(lambda: ground.processes, "another one")
+
+
+def test_one_that_dies_before_it_is_noted_is_not_taken_for_a_live_one():
+    ground = Ground()
+
+    class Dying(Worker):
+        def start(self) -> bool:
+            self.over = True  # it took commands, and ended
+            ground.processes.gone(self)  # type: ignore[arg-type]
+            return True
+
+    ground.processes._make = Dying  # type: ignore[assignment]
+    ground.processes._start()
+    assert not ground.processes and ground.processes.pool_for(command()) is None
+
+
+def test_the_place_of_a_dead_process_is_taken_first():
+    """Where a pool is small, only the first places have a share of it."""
+    ground = Ground(most=2)
+    ground.processes._start()
+    first, second = ground.made
+    del second.pools["python"]
+    second.pool = lambda name: None  # type: ignore[method-assign]
+    ground.processes.gone(first)  # type: ignore[arg-type]
+    assert ground.processes.pool_for(command(lost=1)) is ground.made[2].pools["python"]
+    assert ground.made[2].place == 0
+
+
+def test_commands_go_where_they_may_run_now():
+    ground = Ground(most=2)
+    ground.processes._start()
+    one, other = ground.made
+    assert ground.processes.pool_for(command(1)) is one.pools["python"]
+    one.pools["python"].limit = lambda: 0
+    other.pools["io"].submit(command(2, "io"))
+    assert ground.processes.pool_for(command(1)) is other.pools["python"]
 
 
 def test_processes_without_commands_end_and_what_comes_in_that_moment_is_placed_again(monkeypatch):

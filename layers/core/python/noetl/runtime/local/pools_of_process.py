@@ -126,6 +126,8 @@ def gauges(pools: Mapping[str, Pool], processes: WorkerProcesses) -> list[QueueG
 
 def make_process(
     begin: Begin,
+    place: int,
+    processes: int,
     runtime: Runtime,
     pools: Mapping[str, Pool],
     here: LocalCommands,
@@ -133,21 +135,23 @@ def make_process(
 ) -> WorkerProcess:
     """Make a worker process with its pools; it is not started.
 
-    It may run as many commands of a pool as it is made for, less those that run here still.
+    It may run its share of the commands of a pool that may run at once, without those that run here still.
+    ``place``: its number among as many ``processes``.
     """
     made = WorkerProcess(begin, runtime)
+    made.place = place
     for name, size in begin.sizes.items():
         if size:
             places = kept_children() if name == CODE else None
-            limit = partial(_left, size, pools[name])
+            limit = partial(_left, name, pools[name], place, processes)
             made.pools[name] = ProcessPool(
                 name, size, made.send, limit, places, here.need, runtime.is_wanted, runtime.finish, starved
             )
     return made
 
 
-def _left(size: int, pool: Pool) -> int:
-    return max(0, size - pool.running)
+def _left(name: str, pool: Pool, place: int, processes: int) -> int:
+    return share({name: max(0, pool.size - pool.running)}, place, processes)[name]
 
 
 def share(sizes: Mapping[str, int], place: int, processes: int) -> dict[str, int]:

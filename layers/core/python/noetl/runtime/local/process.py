@@ -9,6 +9,7 @@ processes left. Everything is in the database as well: the process may be killed
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -476,20 +477,26 @@ class LocalRuntime:
 
     def _place_again(self, left: Collection[Command]) -> None:
         """Dispatch again the commands that wait, and those that a worker process has left."""
-        waiting = [*left, *self._leave()]
+        waiting = self._leave()
+        # Those that began early wait here until they are issued: their gates are here.
+        early = [one for one in waiting if self._early.gate_of(one) is not None]
         self._here.remove(left)
-        self.dispatch(*waiting)
+        for one in early:
+            submit(one, self.pools, self._here, apart=True)
+        self.dispatch(*left, *(one for one in waiting if self._early.gate_of(one) is None))
 
     def _make_process(self, place: int) -> WorkerProcess:
+        most = self._processes.most
         begin = Begin(
             encode_settings(self.settings),
             process_name(),
             [str(one) for one in self.data_dirs],
             self._kinds() or [],
-            share(self.opened.pool_sizes, place, self._processes.most),
+            share(self.opened.pool_sizes, place, most),
             self.opened.worker.callback_base,
+            list(sys.path),
         )
-        return make_process(begin, self, self.pools, self._here, self._inbox.hurry)
+        return make_process(begin, place, most, self, self.pools, self._here, self._inbox.hurry)
 
     def report_all(self, events: Collection[Event]) -> None:
         """Hand the engine what a worker process reports; it is in memory only, as with ``emit``."""
@@ -498,6 +505,10 @@ class LocalRuntime:
     def is_wanted(self, command: Command) -> bool:
         """Return whether a command has to be run still. It takes no lock."""
         return not self._revoked(command.execution_id, command.run)
+
+    def has_ended(self, execution_id: int) -> bool:
+        """Return whether an execution has ended. It takes no lock."""
+        return execution_id in self._ended
 
     def finish(self, commands: Collection[Command]) -> None:
         """Note that a worker process has run commands."""
@@ -595,6 +606,7 @@ class LocalRuntime:
             for execution_id in (*handled.redriven, *(one.execution_id for one in handled.commands)):
                 self._ended.revive(execution_id)
             self._ended.note(ended, handled.results)
+            marks = self._processes.marks()
             self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
             if ended and self._given_up:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
@@ -612,6 +624,6 @@ class LocalRuntime:
             forget(self.pools, self._processes, over)
         if over or handled.dropped:
             dropped = ((one, run) for one, run in handled.dropped if run is not None)
-            self._processes.withdraw(over, dropped)
+            self._processes.withdraw(over, dropped, marks)
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

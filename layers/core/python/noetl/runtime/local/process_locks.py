@@ -53,7 +53,7 @@ class ProcessLock:
         self._handle = -1
         self._dead: dict[str, int] = {}
         self._running: dict[Turn, int] = {}
-        self._lock = threading.Lock()
+        self._lock, self._looking = threading.Lock(), threading.Lock()
 
     def announce(self) -> None:
         """Make this process visible as alive until ``leave``, or until it ends in any way."""
@@ -93,8 +93,12 @@ class ProcessLock:
     def dead(self) -> Iterator[list[Record]]:
         """Yield the records of processes that ended without ``leave``.
 
-        They are forgotten when the block ends; one process at a time sees them.
+        They are forgotten when the block ends; one process, and one thread of it, at a time sees them.
         """
+        with self._looking:
+            yield from self._found_dead()
+
+    def _found_dead(self) -> Iterator[list[Record]]:
         handles: list[tuple[int, Path]] = []
         found: list[Record] = []
         try:

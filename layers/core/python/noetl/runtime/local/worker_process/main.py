@@ -8,6 +8,7 @@ Usage: python -m noetl.runtime.local.worker_process.main DESCRIPTOR
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import signal
 import socket
@@ -55,15 +56,18 @@ class Unwanted:
         self._executions: set[int] = set()
         self._runs: set[tuple[int, int]] = set()
         self._here: Counter[int] = Counter()
+        self._last: dict[int, int] = {}
+        """By execution, the number of its last command."""
         self._lock = threading.Lock()
 
     def __call__(self, execution_id: int, run: int) -> bool:
         """Return whether the work of a step run is not wanted. It takes no lock."""
         return execution_id in self._executions or (execution_id, run) in self._runs
 
-    def begin(self, command: Command) -> None:
+    def begin(self, command: Command, number: int) -> None:
         """Note a command: its execution is live, even if it had ended before."""
         with self._lock:
+            self._last[command.execution_id] = max(number, self._last.get(command.execution_id, 0))
             self._here[command.execution_id] += 1
             self._executions.discard(command.execution_id)
 
@@ -73,14 +77,17 @@ class Unwanted:
         with self._lock:
             self._here[one] -= 1
             if not self._here[one]:
-                del self._here[one]
+                del self._here[one], self._last[one]
                 self._executions.discard(one)
                 self._runs = {pair for pair in self._runs if pair[0] != one} if self._runs else self._runs
 
     def add(self, over: Over) -> None:
         """Note what is over."""
         with self._lock:
-            self._executions.update(one for one in over.executions if one in self._here)
+            # One of which a command came later is live again.
+            self._executions.update(
+                one for one in over.executions if self._last.get(one, math.inf) <= over.last
+            )
             self._runs = self._runs | {pair for pair in map(tuple, over.runs) if pair[0] in self._here}  # type: ignore[misc]  # pairs
 
     def need(self, execution_id: int) -> Need:
@@ -101,6 +108,8 @@ class Work:
         """Take commands until the other process ends."""
         settings = decode_settings(self._begin.settings)
         kinds = default_registry()
+        if self._begin.kinds:
+            sys.path += [one for one in self._begin.path if one not in sys.path]
         for name in self._begin.kinds:
             kinds.add(importlib.import_module(name))
         opened = open_engine(
@@ -117,7 +126,8 @@ class Work:
             self._presence.announce()
             pools = {name: Pool(name, size, self._run) for name, size in self._begin.sizes.items()}
             collect_as_usual()
-            self._channel.send(Ready())
+            with suppress(OSError):  # the other process has ended meanwhile, as is seen next
+                self._channel.send(Ready())
             self._receive(pools)
             self._presence.leave()
 
@@ -125,15 +135,36 @@ class Work:
         while (messages := self._channel.receive()) is not None:
             for message in messages:
                 if isinstance(message, Size):
-                    pools[message.pool].resize(message.size)
+                    self._resize(pools[message.pool], message.size)
                 elif isinstance(message, Over):
                     self.unwanted.add(message)
                     report_ended(message.executions)
                 elif isinstance(message, Run):
                     for number, command in message.commands:
-                        self.unwanted.begin(command)
+                        self.unwanted.begin(command, number)
                         self._numbers[id(command)] = number
-                        pools.get(command.pool, pools["io"]).submit(command)
+                        try:
+                            pools.get(command.pool, pools["io"]).submit(command)
+                        except RuntimeError as error:
+                            self._refuse(command, error)
+
+    def _resize(self, pool: Pool, size: int) -> None:
+        try:
+            pool.resize(size)
+        except RuntimeError as error:
+            if not pool.threads:
+                for command in pool.take(sys.maxsize):
+                    self._refuse(command, error)
+
+    def _refuse(self, command: Command, error: RuntimeError) -> None:
+        """Give back a command for which the system starts no thread now.
+
+        It is tried again after a pause.
+        """
+        number = self._numbers.pop(id(command))
+        self.unwanted.end(command)
+        with suppress(OSError):
+            self._channel.send(Failed(number, str(error), "no_thread", outage=True, retryable=True))
 
     def _run(self, command: Command) -> None:
         number = self._numbers.pop(id(command))
@@ -171,7 +202,9 @@ def main() -> None:
     """Take commands from the process at the other end of the inherited socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
-    channel = Channel(socket.socket(fileno=int(sys.argv[1])), ToWorker)
+    end = socket.socket(fileno=int(sys.argv[1]))
+    end.set_inheritable(False)  # another holder would hide the end of this process
+    channel = Channel(end, ToWorker)
     messages = channel.receive()
     if messages and isinstance(messages[0], Begin):
         Work(messages[0], channel).run()

@@ -10,6 +10,7 @@ import select
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +31,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
     """The first message: what the worker process is made of.
 
     ``settings``: as ``encode_settings`` makes them. ``owner``: the name of its record of what it runs. ``kinds``: modules of further kinds.
-    ``sizes``: commands of each pool that run at once.
+    ``path``: where this process looks for modules. ``sizes``: commands of each pool that run at once.
     """
 
     settings: str
@@ -39,6 +40,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin", array_like=True):
     kinds: list[str]
     sizes: dict[str, int]
     callback_base: str
+    path: list[str]
 
 
 class Run(msgspec.Struct, frozen=True, tag="run", array_like=True):
@@ -57,11 +59,13 @@ class Size(msgspec.Struct, frozen=True, tag="size", array_like=True):
 class Over(msgspec.Struct, frozen=True, tag="over", array_like=True):
     """Executions that have ended, and step runs that were dropped.
 
-    What still runs of them is not wanted.
+    What still runs of them is not wanted. ``last``: the number of the last command that was sent before these
+    executions ended. One of which a later command was sent lives again.
     """
 
     executions: list[int]
-    runs: list[tuple[int, int]] = []
+    runs: list[tuple[int, int]]
+    last: int
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready", array_like=True):
@@ -112,19 +116,30 @@ class Channel:
         self._end = end
         self._decoder = codec.decoder(shape)
         self._sending = threading.Lock()
+        self._unsent: deque[bytes] = deque()
+        """Pieces that the sockets had no room for. A thread sends them, and is there as long as there are some."""
         self._received = bytearray()
 
     def send(self, *messages: Any) -> None:
-        """Send messages. Raises OSError when the other process has ended."""
+        """Send messages, and do not wait for the other process, which may be stopped.
+
+        Raises OSError when it has ended.
+        """
         parts = []
         for message in messages:
             data = codec.encode(message)
             parts += [_LENGTH.pack(len(data)), data]
         whole = b"".join(parts)
         with self._sending:
+            if self._unsent:
+                self._unsent.append(whole)
+                return
             sent = send(self._end.fileno(), whole)
             if sent < len(whole):
-                self._end.sendall(memoryview(whole)[sent:])
+                self._unsent.append(whole[sent:])
+                threading.Thread(
+                    target=self._send_rest, name="noetl-worker-process-send", daemon=True
+                ).start()
 
     def receive(self, seconds: float | None = None) -> list[Any] | None:
         """Return the messages that have arrived, at least one.
@@ -134,7 +149,7 @@ class Channel:
         found = list(self._whole())
         while not found:
             # A time-out of the socket would be one of ``send``, too.
-            if seconds is not None and not select.select([self._end], [], [], seconds)[0]:
+            if seconds is not None and not self._waits(seconds):
                 return []
             try:
                 data = self._end.recv(_RECEIVED)
@@ -146,12 +161,29 @@ class Channel:
             found = list(self._whole())
         return found
 
+    def _send_rest(self) -> None:
+        piece = self._unsent[0]
+        while piece:
+            try:
+                self._end.sendall(piece)
+            except OSError:
+                return  # it has ended: its commands are taken back
+            with self._sending:
+                self._unsent.popleft()
+                piece = self._unsent[0] if self._unsent else b""
+
     def close(self) -> None:
         """Let the other process see the end of this one."""
         try:
             self._end.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
+
+    def _waits(self, seconds: float) -> bool:
+        """Wait for what arrives. ``select`` takes no descriptor from 1024 on."""
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN)
+        return bool(poll.poll(1000 * seconds))
 
     def _whole(self) -> Iterator[Any]:
         """Take the messages that have arrived as a whole."""

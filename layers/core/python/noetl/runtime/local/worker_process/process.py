@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import socket
 import subprocess
 import sys
@@ -28,10 +27,14 @@ from noetl.runtime.local.worker_process.messages import (
     Size,
 )
 from noetl.runtime.local.worker_process.pool import ProcessPool
+from noetl.services.worker.ready_commands import PATIENCE
 
 MODULE = "noetl.runtime.local.worker_process.main"
-START_SECONDS = 60.0
-"""Most time from the start of the process to its first message."""
+START_SECONDS = 15.0
+"""Most time from the start of the process to its first message.
+
+The keeper of a lease may wait for it, and extends the lease every ten seconds.
+"""
 END_SECONDS = 2.0
 """Time that it has to end by itself."""
 
@@ -50,6 +53,9 @@ class Runtime(Protocol):
 
     def is_wanted(self, command: Command) -> bool:
         """Return whether a command has to be run still. It takes no lock."""
+
+    def has_ended(self, execution_id: int) -> bool:
+        """Return whether an execution has ended. It takes no lock."""
 
     def finish(self, commands: Collection[Command]) -> None:
         """Note that commands have been run."""
@@ -70,7 +76,8 @@ class WorkerProcess:
     """A process that runs commands.
 
     ``pools``: by name; they are put in by the one who makes it. ``used``: when it was last given a command (monotonic
-    seconds).
+    seconds). ``last``: the number of its last command. ``place``: its number among the processes. ``over``: it has
+    ended, and what it had was taken back.
     """
 
     def __init__(self, begin: Begin, runtime: Runtime) -> None:
@@ -78,14 +85,14 @@ class WorkerProcess:
         self.used = time.monotonic()
         self.name = begin.owner
         self._begin, self._runtime = begin, runtime
-        self._numbers = itertools.count(1)
+        self.last, self.place, self.over = 0, 0, False
         self._sent: dict[int, tuple[ProcessPool, Command]] = {}
         self._executions: Counter[int] = Counter()
         """Commands that were sent, by execution."""
         self._changed, self._sizing = threading.Condition(), threading.Lock()
         self._sizes = dict(begin.sizes)
         """As the process knows them."""
-        self._ready, self._over, self._closing = False, False, False
+        self._ready, self._closing, self._left = False, False, False
 
     @property
     def pid(self) -> int:
@@ -96,13 +103,13 @@ class WorkerProcess:
         """Count the commands that wait or run. It takes no lock."""
         return sum(pool.load for pool in self.pools.values())
 
-    def start(self) -> bool:
-        """Start the process, and return whether it takes commands now. Raises OSError."""
+    def start(self) -> None:
+        """Start the process. Raises OSError."""
         near, far = socket.socketpair()
         with far:
             # A session of its own: Ctrl-C in a terminal is for the process with the engine, which ends this one.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, str(far.fileno())],
+                [sys.executable, "-P", "-m", MODULE, str(far.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[far.fileno()],
                 start_new_session=True,
@@ -112,12 +119,23 @@ class WorkerProcess:
         self._reader.start()
         with suppress(OSError):  # it has ended; the reader sees that
             self._channel.send(self._begin)
+
+    def is_ready(self) -> bool:
+        """Wait for the process, and return whether it takes commands."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._ready or self._over, START_SECONDS) and self._ready
+            return self._changed.wait_for(lambda: self._ready or self.over, START_SECONDS) and self._ready
 
     def pool(self, name: str) -> ProcessPool | None:
         """Return the pool for commands of a name; None: the process runs none of them."""
         return self.pools.get(name if name in self._begin.sizes else "io")
+
+    def may_run(self, name: str) -> bool:
+        """Return whether commands of a pool may run in the process at this moment.
+
+        Others run elsewhere.
+        """
+        pool = self.pool(name)
+        return pool is not None and pool.limit() > 0
 
     def resize(self, pool: ProcessPool) -> None:
         """Send the process how many commands of a pool it may run, where that has changed."""
@@ -133,10 +151,11 @@ class WorkerProcess:
         """Send commands of a pool."""
         self.used = time.monotonic()
         with self._changed:
-            numbered = [(next(self._numbers), command) for command in commands]
+            numbered = list(enumerate(commands, self.last + 1))
+            self.last += len(numbered)
             self._sent.update((number, (pool, command)) for number, command in numbered)
             self._executions.update(command.execution_id for command in commands)
-            over = self._over
+            over = self.over
         self.resize(pool)
         if over:  # the reader has taken back what was there before
             self._lose("it has ended")
@@ -150,6 +169,7 @@ class WorkerProcess:
                 if self._pop(number) is not None:
                     self._runtime.fail(command, error)
             pool.done(commands)
+        self._withdraw_late(commands, numbered[-1][0])
 
     def has(self, execution_id: int) -> bool:
         """Return whether commands of an execution were sent that have not been run.
@@ -158,25 +178,39 @@ class WorkerProcess:
         """
         return execution_id in self._executions
 
-    def withdraw(self, executions: Collection[int], runs: Iterable[tuple[int, int]] = ()) -> None:
-        """Withdraw executions that have ended, and step runs that were dropped, from the process."""
+    def withdraw(self, executions: Collection[int], runs: Iterable[tuple[int, int]], last: int) -> None:
+        """Withdraw executions that have ended, and step runs that were dropped, from the process.
+
+        ``last``: its last command when they ended.
+        """
         dropped = [one for one in runs if one[0] in self._executions]
-        if (executions or dropped) and not self._over:
+        if (executions or dropped) and not self.over:
             with suppress(OSError):
-                self._channel.send(Over(list(executions), dropped))
+                self._channel.send(Over(list(executions), dropped, last))
+
+    def _withdraw_late(self, commands: Collection[Command], last: int) -> None:
+        """Withdraw what was withdrawn while it was on its way: the process did not know it then."""
+        late = [one for one in commands if not self._runtime.is_wanted(one)]
+        ended = {one.execution_id for one in late if self._runtime.has_ended(one.execution_id)}
+        self.withdraw(
+            ended, [(one.execution_id, one.run) for one in late if one.execution_id not in ended], last
+        )
 
     def retire(self) -> list[Command]:
         """Send nothing more. Return the commands that were not sent."""
         return [command for pool in self.pools.values() for command in pool.close()]
 
-    def close(self, until: float) -> None:
+    def close(self, until: float | None) -> None:
         """End the process when its commands have been run.
 
-        ``until``: monotonic seconds, at which it ends at the latest.
+        ``until``: monotonic seconds, at which it ends at the latest, and commands are left as they are. None: they have
+        the time that they need.
         """
         self.retire()
         with self._changed:
-            self._changed.wait_for(lambda: not self._sent or self._over, max(0.0, until - time.monotonic()))
+            self._left = self._left or until is not None
+            seconds = None if until is None else max(0.0, until - time.monotonic())
+            self._changed.wait_for(lambda: not self._sent or self.over, seconds)
             self._closing = True
         self._channel.close()
         self._end()
@@ -205,30 +239,36 @@ class WorkerProcess:
         finally:
             self._lose(f"it ended with {self._end()}")
 
-    def _pause(self) -> float | None:
-        return min((pause for pool in self.pools.values() if (pause := pool.pause) is not None), default=None)
+    def _pause(self) -> float:
+        # At most this: a command that comes while this thread waits may have no place, and nothing runs there that ends.
+        return min(
+            (pause for pool in self.pools.values() if (pause := pool.pause) is not None), default=PATIENCE
+        )
 
     def _take(self, messages: Sequence[Any]) -> None:
         """Deal with messages that arrived together."""
         events: list[Event] = []
         finished: dict[ProcessPool, list[Command]] = {}
         failed: list[tuple[ProcessPool, Command, Failed]] = []
+        # First the events: until they are handed on, the commands count as running.
         for message in messages:
             if isinstance(message, Report):
                 events += message.events
+            elif isinstance(message, Line):
+                self._runtime.log(message.text)
+        if events:
+            self._runtime.report_all(events)
+        for message in messages:
+            if isinstance(message, Report):
                 if message.done and (found := self._pop(message.number)) is not None:
                     finished.setdefault(found[0], []).append(found[1])
             elif isinstance(message, Failed):
                 if (found := self._pop(message.number)) is not None:
                     failed.append((*found, message))
-            elif isinstance(message, Line):
-                self._runtime.log(message.text)
             elif isinstance(message, Ready):
                 with self._changed:
                     self._ready = True
                     self._changed.notify_all()
-        if events:
-            self._runtime.report_all(events)
         for pool, commands in finished.items():
             self._runtime.finish(commands)
             pool.done(commands)
@@ -252,11 +292,12 @@ class WorkerProcess:
         """Return all commands to the process with the engine."""
         waiting = self.retire()
         with self._changed:
-            self._over = True
+            self.over = True
             begun = [command for _, command in self._sent.values()]
             self._sent.clear()
             self._executions.clear()
-            closing = self._closing
+            # One that ends without commands may have been sent one in that moment.
+            orderly = self._closing and (self._left or not (begun or waiting))
             self._changed.notify_all()
-        if not closing:
+        if not orderly:
             self._runtime.lose(self, begun, waiting, f"worker process {self.name}: {reason}")

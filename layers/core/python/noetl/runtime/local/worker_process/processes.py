@@ -11,7 +11,7 @@ import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 
 from noetl.domain.commands import Command
@@ -59,7 +59,7 @@ class WorkerProcesses:
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._crowded, self._deaths = 0, 0
         self._closed = False
-        self._not_before = -math.inf
+        self._not_before = self._started = -math.inf
 
     def __bool__(self) -> bool:
         """Return whether worker processes run the commands. It takes no lock."""
@@ -81,7 +81,7 @@ class WorkerProcesses:
             return None
         if command.lost:
             # A process died while it ran this command: that is not to be the one with the engine.
-            self._have_one()
+            self._have_one(command.pool)
         elif len(self._workers) < self.most:
             self._note_crowd()
         return self._chosen(command) if self._workers else None
@@ -94,21 +94,32 @@ class WorkerProcesses:
 
     def resize(self, name: str) -> None:
         """Send the processes how many commands of a pool they may run now."""
-        for worker in self._workers:
+        for worker in self._all():
             if name in worker.pools:
                 worker.resize(worker.pools[name])
 
-    def withdraw(self, executions: Collection[int], runs: Iterable[tuple[int, int]]) -> None:
-        """Withdraw from the processes what is not wanted any more."""
-        workers = self._workers
-        if not workers:
+    def marks(self) -> dict[WorkerProcess, int]:
+        """Return the number of the last command of each process. It takes no lock."""
+        return {worker: worker.last for worker in self._all()}
+
+    def withdraw(
+        self,
+        executions: Collection[int],
+        runs: Iterable[tuple[int, int]],
+        marks: Mapping[WorkerProcess, int],
+    ) -> None:
+        """Withdraw from the processes what is not wanted any more.
+
+        ``marks``: of the moment when it was noted. Commands that were sent later are wanted.
+        """
+        if not marks:
             return
         dropped = list(runs)
         with self._lock:
             homes = {one: self._homes.pop(one) for one in executions if one in self._homes}
-        for worker in workers:
+        for worker, last in marks.items():
             ended = [one for one in executions if homes.get(one) is worker or worker.has(one)]
-            worker.withdraw(ended, dropped)
+            worker.withdraw(ended, dropped, last)
 
     def tidy(self) -> None:
         """End the processes when none has had a command for a while."""
@@ -129,7 +140,10 @@ class WorkerProcesses:
         """Note that a process has ended by itself. Another is started after a pause, under load."""
         with self._lock:
             self._workers = tuple(one for one in self._workers if one is not worker)
-            self._not_before = time.monotonic() + RESTART_SECONDS[min(self._deaths, len(RESTART_SECONDS) - 1)]
+            now = time.monotonic()
+            if now - self._started > RESTART_SECONDS[-1]:
+                self._deaths = 0
+            self._not_before = now + RESTART_SECONDS[min(self._deaths, len(RESTART_SECONDS) - 1)]
             self._deaths += 1
 
     def close(self, until: float) -> None:
@@ -142,9 +156,12 @@ class WorkerProcesses:
             worker.close(until)
 
     def _finish(self, worker: WorkerProcess) -> None:
-        worker.close(math.inf)
+        worker.close(None)
         with self._lock, suppress(ValueError):
             self._retired.remove(worker)
+
+    def _all(self) -> tuple[WorkerProcess, ...]:
+        return (*self._workers, *self._retired)
 
     # --- the choice ---
 
@@ -153,7 +170,7 @@ class WorkerProcesses:
         if name == SEPARATE and command.loop is None:
             with self._lock:
                 home = self._homes.get(command.execution_id)
-                if home is None or home not in self._workers:
+                if home is None or home not in self._workers or not home.may_run(name):
                     home = self._least(name)
                     if home is not None:
                         self._homes[command.execution_id] = home
@@ -165,44 +182,52 @@ class WorkerProcesses:
 
     def _least(self, name: str) -> WorkerProcess | None:
         able = [worker for worker in self._workers if worker.pool(name) is not None]
-        return min(able, key=lambda worker: worker.load, default=None)
+        return min(able, key=lambda worker: (not worker.may_run(name), worker.load), default=None)
 
     # --- starts ---
 
     def _note_crowd(self) -> None:
-        """Start a process when it has been needed for a while."""
+        """Start processes when they have been needed for a while."""
         if self._load() < BUSY and not self._workers:
-            return
-        if self._workers and not all(
-            any(pool.loaded for pool in one.pools.values()) for one in self._workers
-        ):
             return
         self._crowded += 1
         if self._crowded >= CROWDED and time.monotonic() >= self._not_before:
             self._crowded = 0
             threading.Thread(target=self._start, name="noetl-worker-process-start", daemon=True).start()
 
-    def _have_one(self) -> None:
-        """Start a process, and wait for it, if there is none."""
-        if not self._workers:
-            self._start(most=1)
+    def _have_one(self, name: str) -> None:
+        """Start processes, and wait for them, if none runs commands of this pool."""
+        if self._least(name) is None:
+            self._start(name)
 
-    def _start(self, most: int | None = None) -> None:
-        """Start a process, unless there are ``most`` of them."""
+    def _start(self, name: str | None = None) -> None:
+        """Start the processes that are missing.
+
+        ``name``: unless one runs commands of that pool. All at once: each has a share of what may run, and this process
+        runs nothing beside them.
+        """
         with self._starting:
-            if self._closed or len(self._workers) >= (self.most if most is None else most):
+            if self._closed or (name is not None and self._least(name) is not None):
                 return
-            try:
-                worker = self._make(len(self._workers))
-                started = worker.start()
-            except (OSError, RuntimeError) as error:
-                self._log(f"no worker process could be started: {error}")
-                self._not_before = time.monotonic() + RESTART_SECONDS[-1]
-                return
+            places = sorted(set(range(self.most)) - {one.place for one in self._workers})
+            made = [worker for place in places if (worker := self._begun(place)) is not None]
+            able = [worker for worker in made if worker.is_ready()]
             with self._lock:
-                if started and not self._closed:
-                    self._workers = (*self._workers, worker)
-            if worker not in self._workers:
-                worker.close(0.0)
-                return
-        self._again(())
+                if not self._closed:
+                    self._workers = (*self._workers, *(one for one in able if not one.over))
+                    self._started = time.monotonic()
+            for worker in made:
+                if worker not in self._workers:
+                    worker.close(0.0)
+        if self._workers:
+            self._again(())
+
+    def _begun(self, place: int) -> WorkerProcess | None:
+        try:
+            worker = self._make(place)
+            worker.start()
+        except (OSError, RuntimeError) as error:
+            self._log(f"a worker process could not be started: {error}")
+            self._not_before = time.monotonic() + RESTART_SECONDS[-1]
+            return None
+        return worker
