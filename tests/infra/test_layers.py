@@ -24,7 +24,7 @@ from infra.layer_build import (
 
 LIMIT = 250 * MEBIBYTE
 """What Lambda takes, all layers and the code of a function together, unpacked."""
-CORE = 14 * MEBIBYTE
+CORE = 15 * MEBIBYTE
 """What our own modules and their bytecode take: more of it means that a file came in that is no module."""
 CLOUD = Target("3.13", "arm64")
 HOST = Target.of_host()
