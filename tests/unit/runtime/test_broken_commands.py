@@ -35,7 +35,7 @@ def test_what_will_not_pass_by_itself_is_answered(tmp_path, error: Exception, tr
     runtime.keeper = SimpleNamespace(delay=lambda command: delayed.append(command.delay))
     runtime.emit, runtime.log = answers.append, lines.append
     while len(delayed) < 12 and not answers:
-        runtime._again(COMMAND, (7, "1", 0), error)
+        runtime._again(COMMAND, error)
     assert len(delayed) == (12 if tries is None else tries - 1) and max(delayed) <= 10.0
     assert [one.outcome.error.code for one in answers] == ([] if tries is None else ["worker_lost"])
     assert all(str(error) in line for line in lines) and all(

@@ -1,4 +1,4 @@
-"""A pool sends a few commands ahead, in order, and keeps the others for whoever takes them."""
+"""A pool sends a few commands ahead, in order, and keeps the others for those who take them."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ from noetl.runtime.local.pools_of_process import (
     share,
     submit,
 )
-from noetl.runtime.local.process_locks import ProcessLock
+from noetl.runtime.local.process_locks import ProcessLock, turn_of
 from noetl.runtime.local.remote_pool_offers import RemotePoolOffers
 from noetl.runtime.local.scheduler import Scheduler
 from noetl.runtime.local.starts import start_each
@@ -453,18 +453,17 @@ class LocalRuntime:
         self.dispatch(command)
 
     def _run(self, command: Command) -> None:
-        key = (command.execution_id, command.command_id, command.turn)
         try:
             with self._company.beside(command) as may_run:
                 if may_run and (command.remote or not self._revoked(command.execution_id, command.run)):
                     attempt(command, self.presence, self.opened.worker, self.report, self.log)
-            self._broken.pop(key, None)
+            self._broken.pop(turn_of(command), None)
         except NotIssuedError:
             pass  # if the engine issues it after all, it comes as another command
         except BaseException as error:
             # A kind may call sys.exit(): the thread and the command continue.
             if self._early.is_issued(command):
-                self._again(command, key, error)
+                self._again(command, error)
         finally:
             self._early.forget(command)
             self.left_behind.remove(command)
@@ -478,12 +477,14 @@ class LocalRuntime:
     def _place_again(self, left: Collection[Command]) -> None:
         """Dispatch again the commands that wait, and those that a worker process has left."""
         waiting = self._leave()
-        # Those that began early wait here until they are issued: their gates are here.
-        early = [one for one in waiting if self._early.gate_of(one) is not None]
         self._here.remove(left)
-        for one in early:
-            submit(one, self.pools, self._here, apart=True)
-        self.dispatch(*left, *(one for one in waiting if self._early.gate_of(one) is None))
+        free = list(left)
+        for one in waiting:
+            if self._early.gate_of(one) is None:
+                free.append(one)
+            else:  # it began early, and waits here until it is issued: its gate is here
+                submit(one, self.pools, self._here, apart=True)
+        self.dispatch(*free)
 
     def _make_process(self, place: int) -> WorkerProcess:
         most = self._processes.most
@@ -513,13 +514,13 @@ class LocalRuntime:
     def finish(self, commands: Collection[Command]) -> None:
         """Note that a worker process has run commands."""
         for command in commands:
-            self._broken.pop((command.execution_id, command.command_id, command.turn), None)
+            self._broken.pop(turn_of(command), None)
         self._here.remove(commands)
 
     def fail(self, command: Command, error: BaseException) -> None:
         """Try a command again that a worker process could not run."""
         try:
-            self._again(command, (command.execution_id, command.command_id, command.turn), error)
+            self._again(command, error)
         finally:
             self._here.remove([command])
 
@@ -528,7 +529,7 @@ class LocalRuntime:
     ) -> None:
         """Run again the commands of a worker process that has ended.
 
-        Those that it was running are counted as lost, and claimed anew as those of a dead process are.
+        Those that it was running are counted as lost, and claimed again as those of a dead process are.
         """
         self._processes.gone(process)
         self.log(f"{reason}; {len(begun)} command(s) run again")
@@ -540,18 +541,19 @@ class LocalRuntime:
         self.keeper.give_back(begun)
         self.dispatch(*waiting)
 
-    def _again(self, command: Command, key: tuple[int, str, int], error: BaseException) -> None:
+    def _again(self, command: Command, error: BaseException) -> None:
         """Try a command again after a pause; one that breaks its worker every time fails.
 
         A retryable outage is waited for, without a bound.
         """
-        self.log(f"command {key[1]} of {key[0]} could not be run: {type(error).__name__}: {error}")
+        key, what = turn_of(command), f"{type(error).__name__}: {error}"
+        self.log(f"command {command.command_id} of {command.execution_id} could not be run: {what}")
         tries = self._broken[key] = self._broken.get(key, 0) + 1
         if tries < BROKEN_TRIES or (isinstance(error, InfrastructureError) and error.retryable):
             self.keeper.delay(msgspec.structs.replace(command, delay=min(float(tries), 10.0)))
         else:
             del self._broken[key]
-            self.emit(worker_lost(command, f"{type(error).__name__}: {error}"))
+            self.emit(worker_lost(command, what))
 
     def _handle(self, batch: Sequence[Event]) -> BatchEffects:
         handled = BatchEffects(early=self._early.begin, awaited=self._ended.awaits)
@@ -600,6 +602,7 @@ class LocalRuntime:
 
         Also when the rest of a batch failed. ``revived``: executions that other threads revived since it began.
         """
+        dropped = [(one, run) for one, run in handled.dropped if run is not None]
         with self._changed:
             # An execution that this commit ended may have been redriven before this thread comes here. Its commands would count as given up.
             ended = [end for end in handled.ended if end[0] not in revived]
@@ -607,7 +610,7 @@ class LocalRuntime:
                 self._ended.revive(execution_id)
             self._ended.note(ended, handled.results)
             marks = self._processes.marks()
-            self._given_up.update((one, run) for one, run in handled.dropped if run is not None)
+            self._given_up.update(dropped)
             if ended and self._given_up:
                 self._given_up = {pair for pair in self._given_up if pair[0] not in self._ended}
         self.dispatch(*handled.commands)
@@ -622,8 +625,7 @@ class LocalRuntime:
         over = {one for one, _ in ended}
         if over:
             forget(self.pools, self._processes, over)
-        if over or handled.dropped:
-            dropped = ((one, run) for one, run in handled.dropped if run is not None)
+        if over or dropped:
             self._processes.withdraw(over, dropped, marks)
         if handled.ended or handled.dropped:
             self.left_behind.hasten()

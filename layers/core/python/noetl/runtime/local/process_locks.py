@@ -39,6 +39,11 @@ class Record(msgspec.Struct, frozen=True):
 _RECORD = codec.decoder(Record)
 
 
+def turn_of(command: Command) -> Turn:
+    """Return the key of a command's turn."""
+    return command.execution_id, command.command_id, command.turn
+
+
 class ProcessLock:
     """The lock file of this process, and those of the others.
 
@@ -68,7 +73,7 @@ class ProcessLock:
 
         If the process dies meanwhile, the next one knows of what.
         """
-        turn = (command.execution_id, command.command_id, command.turn)
+        turn = turn_of(command)
         with self._lock:
             self._running[turn] = self._running.get(turn, 0) + 1
             self._write()

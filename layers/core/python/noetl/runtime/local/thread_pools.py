@@ -97,14 +97,11 @@ class Pool:
                 self._turns.add(command, command.execution_id, command.priority, self._clock())
                 return
             if not self.idle and len(self.threads) < self.size:
-                thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
                 try:
-                    thread.start()
+                    self._start_thread()
                 except RuntimeError:
                     if not self.threads:
                         raise
-                else:
-                    self.threads.append(thread)
             self._turns.add(command, command.execution_id, command.priority, self._clock())
             self.ready.notify()
 
@@ -116,9 +113,7 @@ class Pool:
         with self.ready:
             self.size = size
             while len(self.threads) < min(size, self.load):
-                thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
-                thread.start()
-                self.threads.append(thread)
+                self._start_thread()
             self.ready.notify_all()
 
     def take(self, limit: int, only: tuple[int, str] | None = None) -> list[Command]:
@@ -127,10 +122,7 @@ class Pool:
         At most ``limit``, or the one with the ids ``only``.
         """
         with self.ready:
-            if only is None:
-                return self._turns.take(limit)
-            execution_id, command_id = only
-            return self._turns.take_one(execution_id, lambda command: command.command_id == command_id)
+            return take_waiting(self._turns, limit, only)
 
     def is_cold(self, execution_id: int) -> bool:
         """Return whether a child process has to be started for an execution. It takes no lock."""
@@ -183,6 +175,11 @@ class Pool:
         for thread in self.threads:
             thread.join(timeout=max(0.0, until - time.monotonic()))
 
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"noetl-{self.name}", daemon=True)
+        thread.start()
+        self.threads.append(thread)
+
     def _work(self) -> None:
         while (command := self._take()) is not None:
             try:
@@ -234,6 +231,17 @@ def report_defect(error: BaseException) -> None:
     hook_args = (type(error), error, error.__traceback__, threading.current_thread())
     with suppress(Exception):
         threading.excepthook(threading.ExceptHookArgs(hook_args))
+
+
+def take_waiting(turns: Turns[Command], limit: int, only: tuple[int, str] | None) -> list[Command]:
+    """Take commands that nothing has begun.
+
+    At most ``limit``, or the one with the ids ``only``.
+    """
+    if only is None:
+        return turns.take(limit)
+    execution_id, command_id = only
+    return turns.take_one(execution_id, lambda command: command.command_id == command_id)
 
 
 class CommandQueue(Protocol):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import secrets
 from typing import Any, Protocol
 
 from uvicorn.config import Config
@@ -17,7 +16,7 @@ from uvicorn.server import ServerState
 from noetl.api.deps import MAX_BODY
 from noetl.api.http.client_limits import ClientLimits
 from noetl.api.http.dispatch import REQUEST_ID
-from noetl.api.http.exchange import Answer
+from noetl.api.http.exchange import Answer, drawn_name
 from noetl.api.http.problems import refusal
 from noetl.api.http.request_head import early_fault, head_fault
 from noetl.domain.sizes.gate import exceeded
@@ -339,7 +338,7 @@ def refused(
     details: dict[str, Any] | None = None,
 ) -> Answer:
     """Make the problem of a request or a connection that is not taken."""
-    request_id = secrets.token_hex(8)
+    request_id = drawn_name()
     found = refusal(status, _CODES[status], detail, request_id, hint=hint, details=details)
     return Answer(
         found.status, found.value, headers={REQUEST_ID: request_id}, content_type=found.content_type

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable
 from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
 from noetl.ports.gauges import QueueGauge
+from noetl.runtime.local.thread_pools import take_waiting
 from noetl.services.worker.ready_commands import Turns
 
 AHEAD = 16
@@ -99,10 +100,7 @@ class ProcessPool:
     def take(self, limit: int, only: tuple[int, str] | None = None) -> list[Command]:
         """Take commands that were not sent: at most ``limit``, or the one with the ids ``only``."""
         with self._lock:
-            if only is None:
-                return self._turns.take(limit)
-            execution_id, command_id = only
-            return self._turns.take_one(execution_id, lambda command: command.command_id == command_id)
+            return take_waiting(self._turns, limit, only)
 
     def wants(self, execution_id: int) -> bool:
         """Return whether a command of this execution waits or runs in this pool."""

@@ -132,7 +132,7 @@ class WorkerProcess:
     def may_run(self, name: str) -> bool:
         """Return whether commands of a pool may run in the process at this moment.
 
-        Others run elsewhere.
+        While commands that began earlier run beside it, it may be none.
         """
         pool = self.pool(name)
         return pool is not None and pool.limit() > 0
