@@ -31,8 +31,8 @@ SPEC = KindSpec(
     needs_network=True,
 )
 
-EXECUTION, PLAYBOOK = "execution", "playbook"
-"""Whose tasks share a process. Where a task does not say it, its code decides."""
+AUTOMATIC, EXECUTION, PLAYBOOK = "automatic", "execution", "playbook"
+"""Whose tasks share a process. ``AUTOMATIC``: that follows from the code."""
 
 EXAMPLE: dict[str, Any] = {"code": 'def main(amount, rate=0.2):\n    return {"tax": amount * rate}\n'}
 
@@ -44,13 +44,13 @@ class Code(msgspec.Struct, frozen=True):
     """``Params`` that needed no model to be checked."""
 
     code: str
-    process: str | None = None
+    process: str = AUTOMATIC
 
 
 def plain(params: Mapping[str, Any]) -> Code | None:
     """Return parameters that are plainly right; None: the model has to check them."""
-    code, process = params.get("code"), params.get("process")
-    if len(params) != 1 + ("process" in params) or process not in (None, EXECUTION, PLAYBOOK):
+    code, process = params.get("code"), params.get("process", AUTOMATIC)
+    if len(params) != 1 + ("process" in params) or process not in (AUTOMATIC, EXECUTION, PLAYBOOK):
         return None
     if type(code) is str and 0 < len(code) <= CODE_CHARACTERS and _is_unicode(code):
         return Code(code, process)
@@ -102,13 +102,13 @@ def prepare(raw_params: Mapping[str, Any], context: TaskContext) -> None:
     Libraries are left to the call.
     """
     if not context.lock:
-        shared_pool().prepare(_owner(raw_params.get("process"), raw_params.get("code"), context))
+        shared_pool().prepare(_owner(raw_params.get("process", AUTOMATIC), raw_params.get("code"), context))
 
 
 def _owner(process: Any, code: Any, context: TaskContext, libraries: str = "") -> Owner:
     """Return whom the process works for. ``process`` and ``code``: the parameters."""
     settings = context.settings
-    stateless = process is None and _is_stateless(code, context)
+    stateless = process == AUTOMATIC and _is_stateless(code, context)
     shared = (stateless or process == PLAYBOOK) and bool(context.program)
     return Owner(
         0 if shared else context.execution_id,
