@@ -62,7 +62,7 @@ _BUILTINS = _words(
     "str sum tuple zip NotImplemented Ellipsis Exception ArithmeticError AssertionError AttributeError ConnectionError",
     "FileNotFoundError FloatingPointError IndexError KeyError LookupError NameError NotImplementedError OSError",
     "OverflowError PermissionError RecursionError RuntimeError StopIteration TimeoutError TypeError UnicodeDecodeError",
-    "UnicodeEncodeError UnicodeError UserWarning ValueError Warning ZeroDivisionError",
+    "UnicodeEncodeError UnicodeError UserWarning ValueError Warning ZeroDivisionError __name__",
 )
 """Not ``type``, which makes classes; nor what reads attributes by their names, or shows where objects are in memory."""
 _OTHER_BUILTINS = frozenset(dir(builtins)) - _BUILTINS
@@ -175,7 +175,10 @@ def _is_plain(node: ast.AST) -> bool:
 
 
 def _compares_values(node: ast.Compare) -> bool:
-    """Return whether no two objects are compared for being one: that shows whether another call made a text known."""
+    """Return whether no two objects are compared for being one.
+
+    That would show whether another call made a text known to the interpreter.
+    """
     return all(
         not isinstance(operator, (ast.Is, ast.IsNot))
         or any(isinstance(side, ast.Constant) and not isinstance(side.value, (str, bytes)) for side in pair)
@@ -184,7 +187,7 @@ def _compares_values(node: ast.Compare) -> bool:
 
 
 def _ends_later(tree: ast.Module) -> bool:
-    """Return whether a generator may have something to do when it is removed, which may be in a later call."""
+    """Return whether a generator may run code when it is removed, maybe in a later call."""
     kinds = {type(node) for node in ast.walk(tree)}
     return ast.Try in kinds and bool(kinds & {ast.Yield, ast.YieldFrom})
 
@@ -200,7 +203,7 @@ def _names_are_plain(code: str) -> bool:
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
-    """Yield names that the table's scope has from the module or from Python, and all names with a double underscore."""
+    """Yield names of a scope that are the module's or Python's, or begin with two underscores."""
     for symbol in table.get_symbols():
         name = symbol.get_name()
         if table.get_type() == "module" or symbol.is_global() or name.startswith("__"):
@@ -208,4 +211,4 @@ def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
 
 
 def _is_foreign(name: str) -> bool:
-    return name in _OTHER_BUILTINS or (name.startswith("__") and name != "__name__")
+    return name in _OTHER_BUILTINS or (name.startswith("__") and name not in _BUILTINS)
