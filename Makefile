@@ -159,10 +159,10 @@ million: $(READY) ## a loop over a million rows of a bucket: items/s, memory, st
 	@$(BIN)/python -m tests.bench.million --s3 --rows $(ROWS) --format $(FORMAT)
 
 LIVES ?= 1000000
-KIND ?= python-shared
+KIND ?= python
 
 .PHONY: lifetime
-lifetime: $(READY) ## a million executions in one process: its memory along the way, and the disk of each (LIVES=… KIND=python-shared|python|http|postgres|tick)
+lifetime: $(READY) ## a million executions in one process: its memory along the way, and the disk of each (LIVES=… KIND=python|python-own|http|postgres|tick)
 	@$(BIN)/python -m tests.bench.lifetime --executions $(LIVES) --kind $(KIND)
 
 .PHONY: two-processes

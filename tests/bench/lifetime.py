@@ -72,7 +72,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--executions", type=int, default=1_000_000)
-    parser.add_argument("--kind", choices=KINDS, default="python-shared")
+    parser.add_argument("--kind", choices=KINDS, default="python")
     parser.add_argument("--steps", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="noetl-lifetime-", ignore_cleanup_errors=True) as folder:

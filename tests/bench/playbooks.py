@@ -8,18 +8,18 @@ CODE = "def main(value): return {'value': value + 1}"
 TASKS = {
     "tick": "{{kind: tick}}",
     "python": """{{kind: python, args: {{value: "{value}"}}, code: "{code}"}}""",
-    "python-shared": """{{kind: python, process: playbook, args: {{value: "{value}"}}, code: "{code}"}}""",
+    "python-own": """{{kind: python, process: execution, args: {{value: "{value}"}}, code: "{code}"}}""",
     "http": """{{kind: http, url: "{url}", params: {{value: "{value}"}}}}""",
     "postgres": """{{kind: postgres, query: "SELECT {value}::int + 1 AS value"}}""",
 }
 GIVEN = {
     "python": "{name}.value",
-    "python-shared": "{name}.value",
+    "python-own": "{name}.value",
     "http": "{name}.data.value",
     "postgres": "{name}.rows[0].value",
 }
 """Where a step of this kind has its value."""
-KINDS = ("python", "python-shared", "http", "postgres", "tick")
+KINDS = ("python", "python-own", "http", "postgres", "tick")
 
 
 def task(kind: str, value: str, url: str = STEP_URL) -> str:

@@ -21,7 +21,7 @@ workflow:
     tool: { kind: noop }
 `;
 
-test("completion, explanations and fixes, by keyboard", { tag: "@gate" }, async ({ page, server, ui }) => {
+test("completion, explanations and fixes, by keyboard", async ({ page, server, ui }) => {
   await server.register(TEXT.replace("reprot", "report"));
   await page.goto(`${ui.address}/ui/playbooks/help/editor?view=edit`);
   const text = page.locator(".code-frame").getByRole("textbox");

@@ -17,12 +17,12 @@ PAGES = (ROOT / "docs" / "speed.md", ROOT / "README.md")
 BEGIN, END = "<!-- speed:{name} -->", "<!-- /speed:{name} -->"
 KINDS = {
     "python": "`python`",
-    "python-shared": "`process: playbook`",
+    "python-own": "`process: execution`",
     "http": "`http`",
     "postgres": "`postgres`",
     "tick": "no-op",
 }
-SHARED = "python-shared"
+OWN = "python-own"
 PEERS = {"dbos": "DBOS", "restate": "Restate"}
 ROWS = (
     *((name, measure, 0) for name, measure in (("chain", "per step"), ("alone", "p50"), ("many", "rate"))),
@@ -78,18 +78,16 @@ def tables(run: Record) -> str:
     heads = [
         KINDS["python"],
         "in commits",
-        KINDS[SHARED],
+        KINDS[OWN],
         *(f"{PEERS[one]} | beside {PEERS[one]}" for one in peers),
     ]
     first = [_row(["", *heads]), "|" + "---|" * (4 + 2 * len(peers))]
     for row in ROWS:
         if (ours := found.get(("noetl", "python", *row))) is not None:
-            shared = found.get(("noetl", SHARED, *row))
+            own = found.get(("noetl", OWN, *row))
             others = [found.get((one, "python", *row)) for one in peers]
-            beside = [text for other in others for text in (_told(other), _ratios(ours, shared, other))]
-            first.append(
-                _row([_title(row, ours), _told(ours), _commits(ours, found), _told(shared), *beside])
-            )
+            beside = [text for other in others for text in (_told(other), _ratios(ours, own, other))]
+            first.append(_row([_title(row, ours), _told(ours), _commits(ours, found), _told(own), *beside]))
     kinds = [kind for kind in KINDS if any(key[:2] == ("noetl", kind) for key in found)]
     second = [_row(["", *(KINDS[kind] for kind in kinds)]), "|" + "---|" * (1 + len(kinds))]
     for row in (*ROWS, ("chain", "commits", 0), ("chain", "wal", 0)):
@@ -104,14 +102,14 @@ def brief(run: Record) -> str:
     """The few rows of the README."""
     found, peers = _index(run), _peers(run)
     made = [
-        _row(["`python` steps", "NoETL", f"NoETL, {KINDS[SHARED]}", *(PEERS[one] for one in peers)]),
+        _row(["`python` steps", "NoETL", f"NoETL, {KINDS[OWN]}", *(PEERS[one] for one in peers)]),
         "|" + "---|" * (3 + len(peers)),
     ]
     for row in BRIEF:
         if (ours := found.get(("noetl", "python", *row))) is not None:
-            shared = _middle(found.get(("noetl", SHARED, *row)))
+            own = _middle(found.get(("noetl", OWN, *row)))
             others = (_middle(found.get((one, "python", *row))) for one in peers)
-            made.append(_row([_title(row, ours), _middle(ours), shared, *others]))
+            made.append(_row([_title(row, ours), _middle(ours), own, *others]))
     return "\n".join(made)
 
 
@@ -184,9 +182,9 @@ def _less(figure: dict[str, Any]) -> bool:
     return str(figure["unit"]).split("/")[0] in LESS_IS_BETTER
 
 
-def _ratios(ours: dict[str, Any], shared: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
-    """How many times as fast as a peer: with a process for each execution, and with one for all."""
-    return _ratio(ours, other) if shared is None else f"{_ratio(ours, other)}, {_ratio(shared, other)}"
+def _ratios(ours: dict[str, Any], own: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
+    """How many times as fast as a peer: with processes that executions share, and with one for each."""
+    return _ratio(ours, other) if own is None else f"{_ratio(ours, other)}, {_ratio(own, other)}"
 
 
 def _ratio(ours: dict[str, Any], other: dict[str, Any] | None) -> str:

@@ -18,6 +18,7 @@ from tests.integration.api.test_serve import Client
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.postgres,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs the counts of processes in /proc"),
 ]

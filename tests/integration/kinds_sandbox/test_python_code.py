@@ -8,8 +8,10 @@ import warnings
 import pytest
 
 from noetl.domain.kinds import TaskSettings
-from noetl.kinds.sandbox import request
+from noetl.kinds.sandbox import pool, request
+from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME, compile_code
+from noetl.kinds.sandbox.pool import _start as start
 from noetl.kinds.sandbox.request import MOST_CHARACTERS
 from tests.integration.kinds_sandbox.conftest import Task
 
@@ -202,6 +204,21 @@ def test_code_is_compiled_once_for_all_executions(monkeypatch):
 
 
 KEEP = "import sys\nkept = getattr(sys, 'kept', 0)\nsys.kept = kept + 1\nresult = [kept, 'kept_before' in globals()]\nkept_before = 1"
+
+
+def test_executions_of_a_program_share_a_process_of_code_that_keeps_nothing(monkeypatch):
+    started: list[Owner] = []
+    monkeypatch.setattr(pool, "_start", lambda owner: (started.append(owner), start(owner))[1])
+    first, second, other = Task("python"), Task("python"), Task("python")
+    first.program = second.program = "glue"
+    other.program = "more glue"
+    for one, code in ((first, "result = n"), (second, "result = n + 1"), (other, "result = n")):
+        one.run({"code": code}, {"n": 1})
+    assert [(owner.program, owner.stateless) for owner in started] == [("glue", True), ("more glue", True)]
+    first.run({"code": KEEP, "process": "playbook"})
+    first.run({"code": "result = n", "process": "execution"}, {"n": 1})
+    first.run({"code": KEEP})
+    assert [(owner.program, owner.stateless) for owner in started[2:]] == [("glue", False), ("", False)]
 
 
 def test_executions_of_a_program_share_a_process_where_its_code_says_so():

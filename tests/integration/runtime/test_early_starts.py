@@ -81,7 +81,7 @@ def test_the_process_is_there_before_the_start_is_written_and_its_code_is_not_ca
 ) -> None:
     written = threading.Event()
     found: list[int] = []
-    entry = runtime.register(chain(2, "python"), source_name="chain.yaml")
+    entry = runtime.register(chain(2, "python-own"), source_name="chain.yaml")
     with writing(runtime, lambda: written.wait(PATIENCE) or pytest.fail("not written")):
         start = threading.Thread(target=lambda: found.append(runtime.start(entry, {})))
         start.start()
@@ -98,7 +98,7 @@ def test_what_is_not_written_is_not_called(runtime: LocalRuntime, seen: Seen) ->
         wait_until(lambda: len(seen.started) > before, "a process for the code")
         raise InfrastructureError("no database", code="database_unreachable")
 
-    entry = runtime.register(chain(2, "python"), source_name="chain.yaml")
+    entry = runtime.register(chain(2, "python-own"), source_name="chain.yaml")
     before = len(seen.started)
     with writing(runtime, refuse), pytest.raises(InfrastructureError):
         runtime.start(entry, {})
@@ -116,7 +116,7 @@ def test_after_a_version_conflict_the_command_is_called_once(runtime: LocalRunti
             wait_until(lambda: seen.started, "a process for the code")
             raise conflict
 
-    entry = runtime.register(chain(2, "python"), source_name="chain.yaml")
+    entry = runtime.register(chain(2, "python-own"), source_name="chain.yaml")
     with writing(runtime, conflict_once):
         execution_id = runtime.start(entry, {})
         assert ends_well(runtime, execution_id)
@@ -137,7 +137,7 @@ def test_a_command_that_breaks_its_worker_before_it_is_issued_is_run_again(
             raise SystemExit("the worker breaks")
         return worker.programs(name)
 
-    entry = runtime.register(chain(2, "python"), source_name="chain.yaml")
+    entry = runtime.register(chain(2, "python-own"), source_name="chain.yaml")
     monkeypatch.setattr(runtime.opened, "worker", replace(worker, programs=break_once))
     with writing(runtime, lambda: broken.wait(PATIENCE) or pytest.fail("nothing was prepared")):
         execution_id = runtime.start(entry, {})

@@ -13,7 +13,6 @@ import psycopg
 import pytest
 
 from noetl.domain.workers.lost_owners import MOST
-from tests.parts import parted
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -144,7 +143,8 @@ def test_what_is_patched_after_a_crash_does_not_run_what_it_died_of(noetl, datab
     assert lost(database) == [1] and statuses(database) == {"poison": "running"}
 
 
-@pytest.mark.parametrize("door", parted(["resume", "serve"], ["serve"]))
+@pytest.mark.full
+@pytest.mark.parametrize("door", ["resume", "serve"])
 def test_two_poison_pills_take_nobody_with_them(noetl, database, tmp_path, door):
     """Both kill their process twice while a sound task runs beside them; then each of the three is tried alone."""
     found = [noetl("run", str(tmp_path / "two.yaml"))]

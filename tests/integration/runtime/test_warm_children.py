@@ -26,7 +26,7 @@ metadata: { name: loop, path: loop }
 workflow:
   - step: start
     loop: { in: "{{ range(40) | list }}", iterator: item, mode: parallel }
-    tool: { kind: python, args: { n: "{{ item }}" }, code: "result = n" }
+    tool: { kind: python, process: execution, args: { n: "{{ item }}" }, code: "result = n" }
 """
 
 
@@ -51,7 +51,7 @@ def test_each_of_64_executions_at_once_makes_one_child(
     settings = Settings.from_env({"NOETL_PYTHON_WORKERS": "4"}, home=tmp_path, database_url=database)
     count = max(64, 2 * kept_children())
     with LocalRuntime(settings) as runtime:
-        entry = runtime.register(chain(3, "python"), source_name="chain.yaml")
+        entry = runtime.register(chain(3, "python-own"), source_name="chain.yaml")
         found = runtime.start_many(entry, [{}] * count)
         runtime.run_until(found, timeout=PATIENCE)
         assert {runtime.status(one) for one in found} == {"completed"}
@@ -63,7 +63,7 @@ def test_a_loop_does_not_keep_others_from_ending(tmp_path: Path, database: str, 
     settings = Settings.from_env({"NOETL_PYTHON_WORKERS": "2"}, home=tmp_path, database_url=database)
     with LocalRuntime(settings) as runtime:
         loop = runtime.register(LOOP, source_name="loop.yaml")
-        small = runtime.register(chain(2, "python"), source_name="chain.yaml")
+        small = runtime.register(chain(2, "python-own"), source_name="chain.yaml")
         loops = runtime.start_many(loop, [{}, {}])
         found = runtime.start_many(small, [{}] * 20)
         runtime.run_until([*loops, *found], timeout=PATIENCE)

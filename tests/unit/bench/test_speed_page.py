@@ -29,7 +29,7 @@ def run(ours: float = 1.0, **about: Any) -> page.Record:
     book = Book({**ABOUT, **about})
     book.note("postgres", "ceiling", "none", "commit", "ms", [0.5])
     book.note("noetl", "chain", "python", "per step", "ms", [ours, 0.9 * ours, 1.2 * ours], size=100)
-    book.note("noetl", "chain", "python-shared", "per step", "ms", [0.25], size=100)
+    book.note("noetl", "chain", "python-own", "per step", "ms", [0.25], size=100)
     book.note("noetl", "chain", "http", "per step", "ms", [2.0], size=100)
     book.note("dbos", "chain", "python", "per step", "ms", [2.5], size=100, way="plain functions")
     book.note("restate", "chain", "python", "per step", "ms", [0.5], size=100, way="ctx.run")
@@ -59,10 +59,12 @@ def test_python_comes_first_beside_its_peers_and_one_commit():
     assert chain[1:3] == ["1 ms (0.9–1.2)", "2"], "two commits of half a millisecond"
     assert chain[3].startswith("0.25 ms")
     assert (chain[5], chain[7]) == ("2.5 ×, 10 ×", "0.5 ×, 2 ×"), (
-        "beside each peer, also with a shared process"
+        "beside each peer, also with a process for each execution"
     )
     assert (door[0], door[7]) == ("three steps over HTTP: start, and wait for the end, 16 clients", "1.25 ×")
-    assert (door[3], door[4], door[5]) == ("–", "–", "–"), "neither a shared process nor DBOS has a figure"
+    assert (door[3], door[4], door[5]) == ("–", "–", "–"), (
+        "neither a process for each execution nor DBOS has a figure"
+    )
 
 
 def test_the_newest_quiet_run_is_shown_and_a_busy_one_says_so():

@@ -9,6 +9,7 @@ import pytest
 from noetl.kinds.registry import default_registry
 from noetl.migration.guards import compared, inner
 from noetl.migration.migrate import Migrated, migrate_text
+from tests.parts import repeated
 from tests.work import calls
 
 PLAYBOOK = """\
@@ -58,7 +59,7 @@ def test_a_long_chain_of_steps_behind_an_item_is_refused() -> None:
     ways = [
         "    case: [{ when: \"{{ event.name == 'step.exit' }}\", "
         f"then: {{ next: [{{ step: s{at + 1}, args: {{ n: '{{{{ {read} }}}}' }} }}] }} }}]\n"
-        for at, read in enumerate(["n", *["args.n"] * 1_200])
+        for at, read in enumerate(["n", *["args.n"] * repeated(gate=300, full=1_200)])
     ]
     steps = [f"  - step: s{at}\n    tool: {{ kind: noop }}\n{way}" for at, way in enumerate(ways)][1:]
     text = head + loop + ways[0] + "".join(steps) + f"  - step: s{len(ways)}\n"

@@ -17,6 +17,7 @@ from noetl.kinds.sandbox.libraries import use_libraries
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
 from noetl.kinds.sandbox.pool import shared_pool
 from noetl.kinds.sandbox.settings import limits_of, places_of
+from noetl.kinds.sandbox.stateless import keeps_nothing
 from noetl.kinds.sandbox.watch import Watch
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ SPEC = KindSpec(
     needs_network=True,
 )
 
-EXECUTION, PLAYBOOK = "execution", "playbook"
-"""Whose tasks share a process."""
+AUTOMATIC, EXECUTION, PLAYBOOK = "automatic", "execution", "playbook"
+"""Whose tasks share a process. ``AUTOMATIC``: that follows from the code."""
 
 EXAMPLE: dict[str, Any] = {"code": 'def main(amount, rate=0.2):\n    return {"tax": amount * rate}\n'}
 
@@ -43,13 +44,13 @@ class Code(msgspec.Struct, frozen=True):
     """``Params`` that needed no model to be checked."""
 
     code: str
-    process: str = EXECUTION
+    process: str = AUTOMATIC
 
 
 def plain(params: Mapping[str, Any]) -> Code | None:
     """Return parameters that are plainly right; None: the model has to check them."""
-    code, process = params.get("code"), params.get("process", EXECUTION)
-    if len(params) != 1 + ("process" in params) or process not in (EXECUTION, PLAYBOOK):
+    code, process = params.get("code"), params.get("process", AUTOMATIC)
+    if len(params) != 1 + ("process" in params) or process not in (AUTOMATIC, EXECUTION, PLAYBOOK):
         return None
     if type(code) is str and 0 < len(code) <= CODE_CHARACTERS and _is_unicode(code):
         return Code(code, process)
@@ -101,19 +102,29 @@ def prepare(raw_params: Mapping[str, Any], context: TaskContext) -> None:
     Libraries are left to the call.
     """
     if not context.lock:
-        shared_pool().prepare(_owner(raw_params.get("process"), context))
+        shared_pool().prepare(_owner(raw_params.get("process", AUTOMATIC), raw_params.get("code"), context))
 
 
-def _owner(process: Any, context: TaskContext, libraries: str = "") -> Owner:
-    """Return whom the process works for. ``process``: the parameter."""
+def _owner(process: Any, code: Any, context: TaskContext, libraries: str = "") -> Owner:
+    """Return whom the process works for. ``process`` and ``code``: the parameters."""
     settings = context.settings
-    shared = process == PLAYBOOK and bool(context.program)
+    stateless = process == AUTOMATIC and _is_stateless(code, context)
+    shared = (stateless or process == PLAYBOOK) and bool(context.program)
     return Owner(
         0 if shared else context.execution_id,
         limits_of(settings),
         places_of(settings, libraries),
         context.program if shared else "",
+        shared and stateless,
     )
+
+
+def _is_stateless(code: Any, context: TaskContext) -> bool:
+    """Return whether no other execution can see that this code ran in its process.
+
+    Files of the playbook and its own libraries are not looked at: they count as code that may keep something.
+    """
+    return not (context.modules or context.lock) and isinstance(code, str) and keeps_nothing(code)
 
 
 def run(params: Params | Code, context: TaskContext) -> TaskResult:
@@ -124,7 +135,7 @@ def run(params: Params | Code, context: TaskContext) -> TaskResult:
     ``storage_quota`` (``disk_limit``, ``out_of_memory``); kind ``timeout``; kind ``cancelled``.
     """
     with use_libraries(context) as libraries:
-        owner = _owner(params.process, context, libraries)
+        owner = _owner(params.process, params.code, context, libraries)
         watch = Watch.start(context)
         with shared_pool().lease(owner) as child:
             answer = child.call(params.code, context.input, watch)

@@ -19,12 +19,13 @@ class Params(KindParams):
     ]
 
     process: Annotated[
-        Literal["execution", "playbook"],
+        Literal["automatic", "execution", "playbook"],
         Field(
             description="Who shares the process that runs the code: the tasks of one execution, or those of all "
-            "executions of this version of the playbook on one worker."
+            "executions of this version of the playbook on one worker. `automatic`: executions share it where the "
+            "code can keep nothing for the next call."
         ),
-    ] = "execution"
+    ] = "automatic"
 
     refused: ClassVar[Mapping[str, str]] = {
         "libs": "install libraries where workers run; code may import every library that is installed there",

@@ -46,13 +46,15 @@ SHARED_CALLS = 1000
 class Owner(msgspec.Struct, frozen=True):
     """Whom a child works for. A child is never given to another owner.
 
-    ``program``: of the executions that share it; ``execution_id`` is 0 then. Empty: it is of one execution.
+    ``program``: of the executions that share it; ``execution_id`` is 0 then. Empty: it is of one execution. ``stateless``: it runs only code
+    that can keep nothing (``noetl.kinds.sandbox.stateless``), so that no other code can leave it something.
     """
 
     execution_id: int
     limits: TaskLimits
     places: Places = msgspec.field(default_factory=Places)
     program: str = ""
+    stateless: bool = False
 
 
 class Child:

@@ -1,0 +1,214 @@
+"""Whether Python code can leave something behind for the next call in its process.
+
+Where it cannot, executions may share the process, and nothing of one is visible to another. That is shown from the text: code that uses only
+what is listed here reaches no object that a later call reaches, too. Everything that is not listed counts as able to keep something.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import symtable
+from collections.abc import Iterator
+from functools import lru_cache
+from textwrap import dedent
+
+from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME
+from noetl.kinds.sandbox.request import MOST_CHARACTERS, MOST_COMPILED
+
+_SYNTAX = frozenset(
+    (
+        *(
+            ast.Module,
+            ast.Expr,
+            ast.Pass,
+            ast.Break,
+            ast.Continue,
+            ast.Return,
+            ast.Raise,
+            ast.Assert,
+            ast.Delete,
+        ),
+        *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.Global, ast.Nonlocal),
+        *(ast.If, ast.For, ast.While, ast.Try, ast.ExceptHandler, ast.Import, ast.ImportFrom, ast.alias),
+        *(
+            ast.FunctionDef,
+            ast.Lambda,
+            ast.arguments,
+            ast.arg,
+            ast.Yield,
+            ast.YieldFrom,
+            ast.Call,
+            ast.keyword,
+        ),
+        *(ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.Constant, ast.Name, ast.Attribute),
+        *(ast.Dict, ast.Set, ast.List, ast.Tuple, ast.Starred, ast.Subscript, ast.Slice),
+        *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.comprehension),
+        *(ast.JoinedStr, ast.FormattedValue),
+        *(ast.Match, ast.match_case, ast.MatchValue, ast.MatchSingleton, ast.MatchSequence, ast.MatchMapping),
+        *(ast.MatchStar, ast.MatchAs, ast.MatchOr),
+    )
+)
+"""Not classes, whose ``__del__`` runs in a later call; nor ``with`` and ``async``, which call methods that no text names."""
+
+
+def _words(*texts: str) -> frozenset[str]:
+    return frozenset(word for text in texts for word in text.split())
+
+
+_BUILTINS = _words(
+    "abs all any ascii bin bool bytearray bytes chr complex dict divmod enumerate filter float format frozenset hex int",
+    "isinstance issubclass iter len list map max min next oct ord pow print range repr reversed round set slice sorted",
+    "str sum tuple zip NotImplemented Ellipsis Exception ArithmeticError AssertionError AttributeError ConnectionError",
+    "FileNotFoundError FloatingPointError IndexError KeyError LookupError NameError NotImplementedError OSError",
+    "OverflowError PermissionError RecursionError RuntimeError StopIteration TimeoutError TypeError UnicodeDecodeError",
+    "UnicodeEncodeError UnicodeError UserWarning ValueError Warning ZeroDivisionError __name__",
+)
+"""Not ``type``, which makes classes; nor what reads attributes by their names, or shows where objects are in memory."""
+_OTHER_BUILTINS = frozenset(dir(builtins)) - _BUILTINS
+
+MODULES = {
+    "__future__": "annotations",
+    "base64": "b64decode b64encode urlsafe_b64decode urlsafe_b64encode b32encode b32decode b16encode b16decode",
+    "binascii": "hexlify unhexlify crc32",
+    "collections": "Counter OrderedDict defaultdict deque",
+    "copy": "copy deepcopy",
+    "csv": "reader writer DictReader DictWriter QUOTE_ALL QUOTE_MINIMAL QUOTE_NONE QUOTE_NONNUMERIC",
+    "datetime": "datetime date time timedelta timezone UTC MINYEAR MAXYEAR",
+    "decimal": "Decimal InvalidOperation ROUND_CEILING ROUND_DOWN ROUND_FLOOR ROUND_HALF_DOWN ROUND_HALF_EVEN ROUND_HALF_UP"
+    " ROUND_UP ROUND_05UP",
+    "functools": "cmp_to_key partial reduce",
+    "hashlib": "blake2b blake2s md5 sha1 sha224 sha256 sha384 sha512 sha3_256 sha3_512",
+    "hmac": "new compare_digest digest",
+    "html": "escape unescape",
+    "io": "BytesIO StringIO",
+    "itertools": "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile filterfalse"
+    " groupby islice pairwise permutations product repeat starmap takewhile tee zip_longest",
+    "json": "JSONDecodeError dumps loads",
+    "math": "acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist e erf erfc exp exp2 expm1"
+    " fabs factorial floor fmod frexp fsum gamma gcd hypot inf isclose isfinite isinf isnan isqrt lcm ldexp lgamma log log10"
+    " log1p log2 modf nan nextafter perm pi pow prod radians remainder sin sinh sqrt tan tanh tau trunc ulp",
+    "operator": "add itemgetter mul sub truediv",
+    "re": "A ASCII DOTALL I IGNORECASE M MULTILINE S VERBOSE X compile escape findall finditer fullmatch match search"
+    " split sub subn",
+    "statistics": "StatisticsError fmean geometric_mean harmonic_mean mean median median_high median_low mode multimode"
+    " pstdev pvariance quantiles stdev variance",
+    "string": "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits octdigits printable punctuation whitespace",
+    "textwrap": "dedent fill indent shorten wrap",
+    "time": "gmtime localtime monotonic perf_counter sleep strftime strptime time time_ns",
+    "typing": "Any Dict List Optional Set Tuple Union",
+    "unicodedata": "category name normalize",
+    "urllib.parse": "parse_qs parse_qsl quote quote_plus unquote unquote_plus urlencode urljoin urlparse urlsplit urlunparse"
+    " urlunsplit",
+    "uuid": "UUID uuid3 uuid4 uuid5 NAMESPACE_DNS NAMESPACE_OID NAMESPACE_URL",
+}
+"""Names of modules that change nothing which another call sees, and lead to nothing that can be changed."""
+_OF_MODULES = {module: _words(names) for module, names in MODULES.items()}
+
+_DATA = (str, bytes, bytearray, list, dict, set, frozenset, tuple, int, float, complex, range)
+_FORMATS = {"format", "format_map"}
+"""Their text reads attributes: ``"{0.__class__}"``."""
+OBJECTS = {
+    "collections": "appendleft default_factory elements extendleft maxlen most_common move_to_end popleft rotate subtract",
+    "csv": "fieldnames line_num writeheader writerow writerows",
+    "datetime": "astimezone combine ctime date day days dst fold fromisocalendar fromisoformat fromordinal fromtimestamp hour"
+    " isocalendar isoformat isoweekday max microsecond microseconds min minute month now resolution second seconds strftime"
+    " strptime time timestamp timetuple timetz today toordinal total_seconds tzinfo tzname utc utcfromtimestamp utcnow"
+    " utcoffset weekday year",
+    "decimal": "as_integer_ratio as_tuple is_finite is_infinite is_nan is_signed is_zero normalize quantize sqrt"
+    " to_integral_value",
+    "exceptions": "args colno doc lineno msg pos",
+    "hashlib": "block_size digest digest_size hexdigest",
+    "io": "close getvalue read readline readlines seek tell truncate write writelines",
+    "re": "endpos expand group groupdict groupindex groups lastgroup lastindex pattern pos regs span string start end",
+    "time": "tm_hour tm_mday tm_min tm_mon tm_sec tm_wday tm_yday tm_year",
+    "urllib.parse": "fragment geturl hostname netloc params password path port query scheme username",
+    "uuid": "bytes hex int version",
+}
+"""Attributes of what these modules make."""
+_ATTRIBUTES = (
+    _words(*OBJECTS.values(), *MODULES.values())
+    | {name for kind in _DATA for name in dir(kind) if not name.startswith("_")}
+) - _FORMATS
+
+
+@lru_cache(MOST_COMPILED)
+def keeps_nothing(code: str) -> bool:
+    """Return whether no later call in the same process can see that this code ran.
+
+    False: it may be visible, or it is not known. What a module of the playbook does is not looked at.
+    """
+    if len(code) > MOST_CHARACTERS:
+        return False
+    try:
+        tree = _parse(code)
+        return all(map(_is_plain, ast.walk(tree))) and not _ends_later(tree) and _names_are_plain(code)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+
+
+def _parse(code: str) -> ast.Module:
+    try:
+        return ast.parse(code, FILENAME)
+    except IndentationError:
+        return ast.parse(dedent(code), FILENAME)
+
+
+def _is_plain(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute():
+            return node.attr in _ATTRIBUTES and isinstance(node.ctx, ast.Load)
+        case ast.FunctionDef():
+            return not node.decorator_list
+        case ast.comprehension():
+            return not node.is_async
+        case ast.Import():
+            return all(name.name in _OF_MODULES for name in node.names)
+        case ast.ImportFrom():
+            names = _OF_MODULES.get(node.module or "", frozenset())
+            return not node.level and all(name.name in names for name in node.names)
+        case ast.Compare():
+            return _compares_values(node)
+    return type(node) in _SYNTAX or isinstance(
+        node, (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+    )
+
+
+def _compares_values(node: ast.Compare) -> bool:
+    """Return whether no two objects are compared for being one.
+
+    That would show whether another call made a text known to the interpreter.
+    """
+    return all(
+        not isinstance(operator, (ast.Is, ast.IsNot))
+        or any(isinstance(side, ast.Constant) and not isinstance(side.value, (str, bytes)) for side in pair)
+        for operator, *pair in zip(node.ops, (node.left, *node.comparators), node.comparators, strict=False)
+    )
+
+
+def _ends_later(tree: ast.Module) -> bool:
+    """Return whether a generator may run code when it is removed, maybe in a later call."""
+    kinds = {type(node) for node in ast.walk(tree)}
+    return ast.Try in kinds and bool(kinds & {ast.Yield, ast.YieldFrom})
+
+
+def _names_are_plain(code: str) -> bool:
+    tables = [symtable.symtable(dedent(code), FILENAME, "exec")]
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        if any(map(_is_foreign, _global_names(table))):
+            return False
+    return True
+
+
+def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield names of a scope that are the module's or Python's, or begin with two underscores."""
+    for symbol in table.get_symbols():
+        name = symbol.get_name()
+        if table.get_type() == "module" or symbol.is_global() or name.startswith("__"):
+            yield name
+
+
+def _is_foreign(name: str) -> bool:
+    return name in _OTHER_BUILTINS or (name.startswith("__") and name not in _BUILTINS)
