@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from textwrap import dedent
 
-from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME
+from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME, compile_code
 from noetl.kinds.sandbox.request import MOST_CHARACTERS, MOST_COMPILED
 
 _SYNTAX = frozenset(
@@ -126,7 +126,7 @@ OBJECTS = {
     "uuid": "bytes hex int version",
 }
 """Attributes of what these modules make."""
-_ATTRIBUTES = (
+ATTRIBUTES = (
     _words(*OBJECTS.values(), *MODULES.values())
     | {name for kind in _DATA for name in dir(kind) if not name.startswith("_")}
 ) - _FORMATS
@@ -141,6 +141,9 @@ def keeps_nothing(code: str) -> bool:
     if len(code) > MOST_CHARACTERS:
         return False
     try:
+        compile_code(
+            code, ()
+        )  # a warning, which is an error here, is shown by the process that compiles the code
         tree = _parse(code)
         return all(map(_is_plain, ast.walk(tree))) and not _ends_later(tree) and _names_are_plain(code)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
@@ -157,7 +160,7 @@ def _parse(code: str) -> ast.Module:
 def _is_plain(node: ast.AST) -> bool:
     match node:
         case ast.Attribute():
-            return node.attr in _ATTRIBUTES and isinstance(node.ctx, ast.Load)
+            return node.attr in ATTRIBUTES and isinstance(node.ctx, ast.Load)
         case ast.FunctionDef():
             return not node.decorator_list
         case ast.comprehension():
