@@ -101,6 +101,8 @@ class _Session:
         self._answer_size = answer_size
         self._streams = (sys.stdout, sys.stderr)
         self._used = Used()
+        self._asks = False
+        """An answer of the worker is on its way. When it was not read, as there was no memory, it would be taken for the next call."""
 
     def answer(self, request: bytes) -> None:
         """Run one call and send its outcome. ``request``: see ``noetl.kinds.sandbox.request``."""
@@ -111,8 +113,10 @@ class _Session:
         _allow_cpu(seconds)
 
         def ask(names: list[str]) -> dict[str, Any]:
+            self._asks = True
             _write(self._answers, _encode({"id": call_id, "need": names}))
             found = _read(self._requests)
+            self._asks = False
             if found is None:
                 _leave()
             return _decode(found)  # type: ignore[no-any-return]
@@ -124,7 +128,7 @@ class _Session:
         except BaseException as error:
             answer = {"id": call_id, "error": _describe(error, code)}
             answer["worn"] = isinstance(error, MemoryError)
-        if not self._flush() or (shared and self._used.is_half()):
+        if not self._flush() or self._asks or (shared and self._used.is_half()):
             answer["worn"] = True
         _write(self._answers, self._encoded(answer))
 
