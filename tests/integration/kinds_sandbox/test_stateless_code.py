@@ -64,32 +64,6 @@ def test_nothing_of_an_execution_ends_in_another_one():
     assert second.log == []
 
 
-DEEP = """def deep(n):
-    if n:
-        return deep(n - 1)
-    return list(map(list, [[]] * 100000))
-n = given
-done = False
-while not done:
-    try:
-        deep(n)
-        done = True
-    except RecursionError:
-        n = n - 1
-result = n
-"""
-SUSPENDED = "items = [(x for x in [1, 2])]\nnext(items[0])\nitems.append(items)\n"
-
-
-def test_no_generator_of_an_execution_ends_in_another_one():
-    """One that is removed where no frame has room left cannot be closed: Python prints that."""
-    first, second = _pair("generators")
-    depth = second.run({"code": DEEP}, {"given": 1100}).result
-    first.run({"code": SUSPENDED})
-    second.run({"code": DEEP}, {"given": depth})
-    assert second.log == []
-
-
 FULL = """blocks = []
 size = 1 << 24
 while size >= 512:

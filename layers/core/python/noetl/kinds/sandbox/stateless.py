@@ -38,7 +38,6 @@ _SYNTAX = frozenset(
             ast.arguments,
             ast.arg,
             ast.Yield,
-            ast.YieldFrom,
             ast.Call,
             ast.keyword,
         ),
@@ -50,7 +49,8 @@ _SYNTAX = frozenset(
         *(ast.MatchStar, ast.MatchAs, ast.MatchOr),
     )
 )
-"""Not classes, whose ``__del__`` runs in a later call; nor ``with`` and ``async``, which call methods that no text names."""
+"""Not classes, whose ``__del__`` runs in a later call; nor ``with`` and ``async``, which call methods that no text names; nor ``yield from``,
+whose end has something to do."""
 
 
 def _words(*texts: str) -> frozenset[str]:
@@ -108,8 +108,6 @@ _OF_MODULES = {module: _words(names) for module, names in MODULES.items()}
 
 TYPES = _words("bool bytes complex dict float frozenset int list set str tuple")
 """Builtins that types of ``typing`` are made of."""
-_CONSUMERS = _words("all any bytes dict frozenset list max min set sorted sum tuple")
-"""Builtins that take all of a generator, or drop it."""
 
 _FLAGS = _words("A ASCII DOTALL I IGNORECASE M MULTILINE S VERBOSE X")
 _PATTERNS = {
@@ -175,8 +173,10 @@ def keeps_nothing(code: str) -> bool:
         tree, text = _parse(code)
         if not all(map(_is_plain, ast.walk(tree))) or not _names_are_plain(tree, text):
             return False
-        compile_code(code, ())  # what Python warns of is an error here: a process that has the code compiled warns no more
-        return _Uses(tree).are_plain()
+        compile_code(
+            code, ()
+        )  # what Python warns of is an error here: a process that has the code compiled warns no more
+        return not _ends_later(tree) and _Uses(tree).are_plain()
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
 
@@ -219,8 +219,14 @@ def _compares_values(node: ast.Compare) -> bool:
     )
 
 
+def _ends_later(tree: ast.Module) -> bool:
+    """Return whether a generator may have something to do when it is removed, which may be in a later call."""
+    kinds = {type(node) for node in ast.walk(tree)}
+    return ast.Try in kinds and ast.Yield in kinds
+
+
 class _Uses:
-    """Where names of modules, and generators, stand in the code."""
+    """Where names of modules, and of what is in them, stand in the code."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
@@ -229,7 +235,9 @@ class _Uses:
         self._members: dict[str, set[tuple[str, str]]] = {}
         """Name → (module, name in it) that it may be."""
         self._bound = {
-            node.id for node in self._nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+            node.id
+            for node in self._nodes
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
         }
         self._places: set[int] = set()
         """Nodes that stand where they may."""
@@ -261,7 +269,9 @@ class _Uses:
 
     def _note_places(self, node: ast.AST) -> None:
         match node:
-            case ast.Attribute(value=ast.Name()):
+            case ast.Attribute(value=ast.Name(id=name)) if (
+                name in self._modules and name not in self._members
+            ):
                 self._places.add(id(node.value))
             case ast.Call():
                 self._note_call(node)
@@ -278,18 +288,6 @@ class _Uses:
             one[0] != "re" or one[1] not in _PATTERNS or self._is_pattern(one[1], node) for one in used
         ):
             self._places.add(id(node.func))
-        if self._consumes(node.func):
-            self._places.update(map(id, node.args))
-
-    def _consumes(self, function: ast.expr) -> bool:
-        """Return whether no generator among the arguments is left when the function has returned."""
-        if isinstance(function, ast.Attribute):
-            return function.attr == "join"
-        return (
-            isinstance(function, ast.Name)
-            and function.id in _CONSUMERS
-            and function.id not in {*self._bound, *self._members, *self._modules}
-        )
 
     def _used(self, node: ast.AST) -> set[tuple[str, str]]:
         """Return what of modules an expression may be."""
@@ -346,10 +344,6 @@ class _Uses:
 
     def _is_in_place(self, node: ast.AST) -> bool:
         match node:
-            case ast.Yield() | ast.YieldFrom():
-                return False
-            case ast.GeneratorExp():
-                return id(node) in self._places
             case ast.Import() | ast.ImportFrom():
                 return all((name.asname or name.name) != "main" for name in node.names)
             case ast.Name(ctx=ast.Load()) if node.id in self._modules:
