@@ -103,6 +103,8 @@ class _Session:
         self._used = Used()
         self._warnings: list[None] | None = None
         """One for each warning that was shown, in a process of code that keeps nothing."""
+        self._asks = False
+        """An answer of the worker is on its way. When it was not read, as there was no memory, it would be taken for the next call."""
 
     def answer(self, request: bytes) -> None:
         """Run one call and send its outcome. ``request``: see ``noetl.kinds.sandbox.request``."""
@@ -117,8 +119,10 @@ class _Session:
         _allow_cpu(seconds)
 
         def ask(names: list[str]) -> dict[str, Any]:
+            self._asks = True
             _write(self._answers, _encode({"id": call_id, "need": names}))
             found = _read(self._requests)
+            self._asks = False
             if found is None:
                 _leave()
             return _decode(found)  # type: ignore[no-any-return]
@@ -131,7 +135,7 @@ class _Session:
             answer = {"id": call_id, "error": _describe(error, code)}
             answer["worn"] = isinstance(error, MemoryError)
         # A warning that Python shows once only would be missing in the log of the next execution.
-        if not self._flush() or self._warnings or (shared and self._used.is_too_much()):
+        if not self._flush() or self._asks or self._warnings or (shared and self._used.is_too_much()):
             answer["worn"] = True
         _write(self._answers, self._encoded(answer))
 

@@ -33,7 +33,7 @@ class Used:
         self._most: list[float] = []
 
     def is_too_much(self) -> bool:
-        """Report whether more than the share is used up of anything that there was at the first look.
+        """Report whether more than the share is used up of anything that there was at first.
 
         The first look notes what that is. When a look fails, there is no room for one.
         """
