@@ -375,7 +375,7 @@ def _annotation_names(tree: ast.Module) -> Iterator[str]:
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:
-    """Yield names that the table's scope has from the module or from Python, and all names with a double underscore."""
+    """Yield names of a scope that are the module's or Python's, or begin with two underscores."""
     for symbol in table.get_symbols():
         name = symbol.get_name()
         if table.get_type() == "module" or symbol.is_global() or name.startswith("__"):
