@@ -221,6 +221,19 @@ def test_executions_of_a_program_share_a_process_of_code_that_keeps_nothing(monk
     assert [(owner.program, owner.stateless) for owner in started[2:]] == [("glue", False), ("", False)]
 
 
+def test_executions_that_share_a_process_notice_nothing_of_one_another():
+    """Python shows a warning once, and remembers patterns: each execution has the lines that it would have alone."""
+    warns = {"code": "import re\nre.compile('[[a]')\nresult = 1"}
+    logs = []
+    for _ in range(3):
+        one = Task("python")
+        one.program = "patterns"
+        assert one.run(warns).result == 1
+        logs.append(one.log)
+    assert "FutureWarning" in logs[0][0]
+    assert logs == [logs[0]] * 3
+
+
 def test_executions_of_a_program_share_a_process_where_its_code_says_so():
     first, second, other = Task("python"), Task("python"), Task("python")
     other.program = "another"

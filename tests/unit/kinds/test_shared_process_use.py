@@ -20,15 +20,15 @@ def test_what_a_machine_lacks_is_not_used_up(monkeypatch, lacking):
     else:
         monkeypatch.setattr(used.sys, "platform", "darwin")
     look = Used()
-    assert [look.is_half() for _ in range(3)] == [False, False, False]
+    assert [look.is_too_much() for _ in range(3)] == [False, False, False]
 
 
 def test_where_no_look_is_possible_there_is_no_room(monkeypatch):
     look = Used()
-    assert not look.is_half()
+    assert not look.is_too_much()
 
     def refuse(number: int) -> int:
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(os, "dup", refuse)
-    assert look.is_half()
+    assert look.is_too_much()

@@ -63,6 +63,7 @@ MAY_KEEP = {
     "letters that become others": "result = ｅval('1')",
     "underscores that become others": "result = ().＿_class_＿",
     "not Python": "def",
+    "a warning of the compiler": "result = n is 1",
     "too long": "n = 1\n" * (MOST_CHARACTERS // 6 + 1),
     "too deep": "(" * 300 + ")" * 300,
 }

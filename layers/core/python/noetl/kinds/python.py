@@ -17,7 +17,7 @@ from noetl.kinds.sandbox.libraries import use_libraries
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
 from noetl.kinds.sandbox.pool import shared_pool
 from noetl.kinds.sandbox.settings import limits_of, places_of
-from noetl.kinds.sandbox.stateless import keeps_nothing
+from noetl.kinds.sandbox.stateless import TYPES, keeps_nothing
 from noetl.kinds.sandbox.watch import Watch
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ def _is_stateless(code: Any, context: TaskContext) -> bool:
 
     Files of the playbook and its own libraries are not looked at: they count as code that may keep something.
     """
-    return not (context.modules or context.lock) and isinstance(code, str) and keeps_nothing(code)
+    if context.modules or context.lock or not isinstance(code, str):
+        return False
+    return TYPES.isdisjoint(context.input) and keeps_nothing(code)
 
 
 def run(params: Params | Code, context: TaskContext) -> TaskResult:

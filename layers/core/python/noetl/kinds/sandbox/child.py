@@ -173,6 +173,7 @@ class Child:
             watch.context.timeout,
             self._unsent(watch.context.modules),
             shared=bool(self.owner.program),
+            stateless=self.owner.stateless,
         )
         try:
             self._send(request, watch, output)

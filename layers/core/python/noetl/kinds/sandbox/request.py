@@ -41,17 +41,29 @@ def call_frame(
     modules: Mapping[str, str] | None = None,
     *,
     shared: bool = False,
+    stateless: bool = False,
 ) -> bytes:
     """Build the frame that asks for one call.
 
-    ``modules``: files of the playbook; None: those that the process has. ``shared``: executions share it.
+    ``modules``: files of the playbook; None: those that the process has. ``shared``: executions share it; ``stateless``: and none may notice
+    another.
 
     A process trusts its worker, and both are the same interpreter: so the frame is of ``marshal``. The values are JSON in it, as a template
     may make a tuple, or a key that is a number.
     """
     names = names_of(values)
     shipped = None if modules is None else _modules(tuple(modules.items()))
-    call = call_id, code, names, _compiled(code, names), codec.encode(values), seconds, shipped, shared
+    call = (
+        call_id,
+        code,
+        names,
+        _compiled(code, names),
+        codec.encode(values),
+        seconds,
+        shipped,
+        shared,
+        stateless,
+    )
     return frame_of(marshal.dumps(call))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from textwrap import dedent
 
-from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME
+from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME, compile_code
 from noetl.kinds.sandbox.request import MOST_CHARACTERS, MOST_COMPILED
 
 _SYNTAX = frozenset(
@@ -37,7 +37,6 @@ _SYNTAX = frozenset(
             ast.arguments,
             ast.arg,
             ast.Yield,
-            ast.YieldFrom,
             ast.Call,
             ast.keyword,
         ),
@@ -49,7 +48,8 @@ _SYNTAX = frozenset(
         *(ast.MatchStar, ast.MatchAs, ast.MatchOr),
     )
 )
-"""Not classes, whose ``__del__`` runs in a later call; nor ``with`` and ``async``, which call methods that no text names."""
+"""Not classes, whose ``__del__`` runs in a later call; nor ``with`` and ``async``, which call methods that no text names; nor ``yield from``,
+whose end has something to do."""
 
 
 def _words(*texts: str) -> frozenset[str]:
@@ -105,6 +105,32 @@ MODULES = {
 """Names of modules that change nothing which another call sees, and lead to nothing that can be changed."""
 _OF_MODULES = {module: _words(names) for module, names in MODULES.items()}
 
+TYPES = _words("bool bytes complex dict float frozenset int list set str tuple")
+"""Builtins that types of ``typing`` are made of."""
+
+_FLAGS = _words("A ASCII DOTALL I IGNORECASE M MULTILINE S VERBOSE X")
+_PATTERNS = {
+    "compile": 1,
+    **dict.fromkeys(("findall", "finditer", "fullmatch", "match", "search"), 2),
+    "split": 3,
+    **dict.fromkeys(("sub", "subn"), 4),
+}
+"""Functions that keep patterns → the place of their flags.
+
+``re.compile(text, 0.0)`` succeeds if another call compiled the text.
+"""
+_CALLED = {
+    ("collections", "Counter"),
+    ("csv", "DictReader"),
+    ("csv", "DictWriter"),
+    ("uuid", "UUID"),
+    *(("re", name) for name in _PATTERNS),
+}
+"""What may be called where it is named, and is no value: methods of a class that is written in Python take any object.
+
+``Counter.copy(int)`` is ``int.__class__(int)``, which is ``type``.
+"""
+
 _DATA = (str, bytes, bytearray, list, dict, set, frozenset, tuple, int, float, complex, range)
 _FORMATS = {"format", "format_map"}
 """Their text reads attributes: ``"{0.__class__}"``."""
@@ -126,7 +152,7 @@ OBJECTS = {
     "uuid": "bytes hex int version",
 }
 """Attributes of what these modules make."""
-_ATTRIBUTES = (
+ATTRIBUTES = (
     _words(*OBJECTS.values(), *MODULES.values())
     | {name for kind in _DATA for name in dir(kind) if not name.startswith("_")}
 ) - _FORMATS
@@ -136,28 +162,36 @@ _ATTRIBUTES = (
 def keeps_nothing(code: str) -> bool:
     """Return whether no later call in the same process can see that this code ran.
 
-    False: it may be visible, or it is not known. What a module of the playbook does is not looked at.
+    False: it may be visible, or it is not known. What a module of the playbook does is not looked at, and values of the task are not named
+    like one of ``TYPES``.
     """
     if len(code) > MOST_CHARACTERS:
         return False
     try:
-        tree = _parse(code)
-        return all(map(_is_plain, ast.walk(tree))) and not _ends_later(tree) and _names_are_plain(code)
+        tree, text = _parse(code)
+        if not all(map(_is_plain, ast.walk(tree))) or not _names_are_plain(tree, text):
+            return False
+        compile_code(
+            code, ()
+        )  # a warning, which is an error here, is shown by the process that compiles the code
+        return not _ends_later(tree) and _Uses(tree).are_plain()
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
 
 
-def _parse(code: str) -> ast.Module:
+def _parse(code: str) -> tuple[ast.Module, str]:
+    """Return the tree, and the text that it is of."""
     try:
-        return ast.parse(code, FILENAME)
+        return ast.parse(code, FILENAME), code
     except IndentationError:
-        return ast.parse(dedent(code), FILENAME)
+        text = dedent(code)
+        return ast.parse(text, FILENAME), text
 
 
 def _is_plain(node: ast.AST) -> bool:
     match node:
         case ast.Attribute():
-            return node.attr in _ATTRIBUTES and isinstance(node.ctx, ast.Load)
+            return node.attr in ATTRIBUTES and isinstance(node.ctx, ast.Load)
         case ast.FunctionDef():
             return not node.decorator_list
         case ast.comprehension():
@@ -189,17 +223,155 @@ def _compares_values(node: ast.Compare) -> bool:
 def _ends_later(tree: ast.Module) -> bool:
     """Return whether a generator may run code when it is removed, maybe in a later call."""
     kinds = {type(node) for node in ast.walk(tree)}
-    return ast.Try in kinds and bool(kinds & {ast.Yield, ast.YieldFrom})
+    return ast.Try in kinds and ast.Yield in kinds
 
 
-def _names_are_plain(code: str) -> bool:
-    tables = [symtable.symtable(dedent(code), FILENAME, "exec")]
+class _Uses:
+    """Where names of modules, and of what is in them, stand in the code."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self._nodes = list(ast.walk(tree))
+        self._modules: dict[str, set[str]] = {}
+        """Name → modules that it may be."""
+        self._members: dict[str, set[tuple[str, str]]] = {}
+        """Name → (module, name in it) that it may be."""
+        self._bound = {
+            node.id
+            for node in self._nodes
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+        }
+        self._places: set[int] = set()
+        """Nodes that stand where they may."""
+
+    def are_plain(self) -> bool:
+        """Return whether nothing is a value that may not be one."""
+        for node in self._nodes:
+            self._note_imports(node)
+        for node in self._nodes:
+            self._note_places(node)
+        return all(map(self._is_in_place, self._nodes))
+
+    def _note_imports(self, node: ast.AST) -> None:
+        match node:
+            case ast.Import():
+                for name in node.names:
+                    bound = name.asname or name.name.partition(".")[0]
+                    self._modules.setdefault(bound, set()).add(name.name)
+            case ast.ImportFrom():
+                for name in node.names:
+                    known = self._members.setdefault(name.asname or name.name, set())
+                    known.add((node.module or "", name.name))
+            case ast.FunctionDef() | ast.MatchAs() | ast.MatchStar() | ast.ExceptHandler() if node.name:
+                self._bound.add(node.name)
+            case ast.arg():
+                self._bound.add(node.arg)
+            case ast.MatchMapping() if node.rest:
+                self._bound.add(node.rest)
+
+    def _note_places(self, node: ast.AST) -> None:
+        match node:
+            case ast.Attribute(value=ast.Name(id=name)) if (
+                name in self._modules and name not in self._members
+            ):
+                self._places.add(id(node.value))
+            case ast.Call():
+                self._note_call(node)
+            case ast.Subscript() if self._is_typing(node.value) and self._is_type(node.slice):
+                self._places.add(id(node.value))
+            case ast.arg() | ast.AnnAssign() if node.annotation is not None:
+                self._places.add(id(node.annotation))
+            case ast.FunctionDef() if node.returns is not None:
+                self._places.add(id(node.returns))
+
+    def _note_call(self, node: ast.Call) -> None:
+        used = self._used(node.func)
+        if not any(one[0] == "typing" for one in used) and all(
+            one[0] != "re" or one[1] not in _PATTERNS or self._is_pattern(one[1], node) for one in used
+        ):
+            self._places.add(id(node.func))
+
+    def _used(self, node: ast.AST) -> set[tuple[str, str]]:
+        """Return what of modules an expression may be."""
+        match node:
+            case ast.Name():
+                return self._members.get(node.id, set())
+            case ast.Attribute(value=ast.Name(id=name)):
+                return {(module, node.attr) for module in self._modules.get(name, ())}
+        return set()
+
+    def _is_typing(self, node: ast.AST) -> bool:
+        return any(module == "typing" for module, _ in self._used(node))
+
+    def _is_type(self, node: ast.expr) -> bool:
+        """Return whether a type is made of types that equal no other.
+
+        ``typing`` keeps what it made.
+
+        ``list[1]`` is equal to ``list[True]``, and ``int | str`` to ``str | int``.
+        """
+        match node:
+            case ast.Constant():
+                return node.value is None or node.value is ...
+            case ast.Tuple():
+                return all(map(self._is_type, node.elts))
+            case ast.Subscript():
+                return self._is_type(node.value) and self._is_type(node.slice)
+            case ast.Name() if node.id in TYPES:
+                return node.id not in {*self._bound, *self._members, *self._modules}
+        unions = {("typing", "Optional"), ("typing", "Union")} & self._used(node)
+        if unions or not self._is_typing(node) or (isinstance(node, ast.Name) and node.id in self._bound):
+            return False
+        self._places.add(id(node))
+        return True
+
+    def _is_pattern(self, function: str, node: ast.Call) -> bool:
+        """Return whether the flags of a pattern, if any, are written in the call."""
+        if any(isinstance(given, ast.Starred) for given in node.args):
+            return False
+        flags = node.args[_PATTERNS[function] : _PATTERNS[function] + 1]
+        flags += [given.value for given in node.keywords if given.arg == "flags"]
+        named = all(given.arg is not None for given in node.keywords)
+        return named and all(map(self._is_flags, flags))
+
+    def _is_flags(self, node: ast.expr) -> bool:
+        match node:
+            case ast.BinOp(op=ast.BitOr()):
+                return self._is_flags(node.left) and self._is_flags(node.right)
+            case ast.Attribute():
+                return self._used(node) == {("re", node.attr)} and node.attr in _FLAGS
+        return False
+
+    def _is_in_place(self, node: ast.AST) -> bool:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                return all((name.asname or name.name) != "main" for name in node.names)
+            case ast.Name(ctx=ast.Load()) if node.id in self._modules:
+                return id(node) in self._places
+        used = self._used(node)
+        if isinstance(node, ast.Attribute) and any(name not in _OF_MODULES[module] for module, name in used):
+            return False
+        restricted = any(one in _CALLED or one[0] == "typing" for one in used)
+        loaded = isinstance(getattr(node, "ctx", None), ast.Load)
+        return not (restricted and loaded) or id(node) in self._places
+
+
+def _names_are_plain(tree: ast.Module, text: str) -> bool:
+    tables = [symtable.symtable(text, FILENAME, "exec")]
     while tables:
         table = tables.pop()
         tables += table.get_children()
         if any(map(_is_foreign, _global_names(table))):
             return False
-    return True
+    return not any(map(_is_foreign, _annotation_names(tree)))
+
+
+def _annotation_names(tree: ast.Module) -> Iterator[str]:
+    """Yield all names in annotations, whose scopes a table of symbols may leave out."""
+    for node in ast.walk(tree):
+        for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            for inner in ast.walk(annotation) if annotation is not None else ():
+                if isinstance(inner, ast.Name):
+                    yield inner.id
 
 
 def _global_names(table: symtable.SymbolTable) -> Iterator[str]:

@@ -26,7 +26,7 @@ from .confine import Confinement, confine
 from .modules import install, line_of
 from .order import from_arguments
 from .plain import NotJsonError, plain
-from .used import Used
+from .used import LITTLE, Used
 from .usercode import FILENAME, execute, forget_code
 
 LENGTH = 4
@@ -101,18 +101,28 @@ class _Session:
         self._answer_size = answer_size
         self._streams = (sys.stdout, sys.stderr)
         self._used = Used()
+        self._warnings: list[None] | None = None
+        """One for each warning that was shown, in a process of code that keeps nothing."""
+        self._asks = False
+        """An answer of the worker is on its way. When it was not read, as there was no memory, it would be taken for the next call."""
 
     def answer(self, request: bytes) -> None:
         """Run one call and send its outcome. ``request``: see ``noetl.kinds.sandbox.request``."""
-        call_id, code, names, made, values, seconds, shipped, shared = marshal.loads(request)
+        call_id, code, names, made, values, seconds, shipped, shared, stateless = marshal.loads(request)
         if shipped is not None:
             install(shipped)
         sys.stdout, sys.stderr = self._streams
+        if stateless and self._warnings is None:
+            self._warnings = _note_warnings()
+            self._used = Used(LITTLE)
+            self._used.is_too_much()
         _allow_cpu(seconds)
 
         def ask(names: list[str]) -> dict[str, Any]:
+            self._asks = True
             _write(self._answers, _encode({"id": call_id, "need": names}))
             found = _read(self._requests)
+            self._asks = False
             if found is None:
                 _leave()
             return _decode(found)  # type: ignore[no-any-return]
@@ -124,7 +134,8 @@ class _Session:
         except BaseException as error:
             answer = {"id": call_id, "error": _describe(error, code)}
             answer["worn"] = isinstance(error, MemoryError)
-        if not self._flush() or (shared and self._used.is_half()):
+        # A warning that Python shows once only would be missing in the log of the next execution.
+        if not self._flush() or self._asks or self._warnings or (shared and self._used.is_too_much()):
             answer["worn"] = True
         _write(self._answers, self._encoded(answer))
 
@@ -152,6 +163,21 @@ class _Session:
             return data
         message = f"the result is {len(data)} bytes of JSON; at most {self._answer_size} are allowed"
         return _encode(_problem(answer["id"], "result_too_large", message))
+
+
+def _note_warnings() -> list[None]:
+    """Return a list that gets an entry for each warning that is shown from now on."""
+    import warnings
+
+    noted: list[None] = []
+    show = warnings.showwarning
+
+    def note(*about: Any, **more: Any) -> None:
+        noted.append(None)
+        show(*about, **more)
+
+    warnings.showwarning = note
+    return noted
 
 
 _encoder = json.JSONEncoder(allow_nan=False, separators=(",", ":"))

@@ -1,6 +1,7 @@
 """What calls have used up of a process that executions share.
 
-A call finds at least half of what the first one has left, so that none fails for what others keep.
+A call finds at least half of what the first one has left, so that none fails for what others keep. Where no call should notice others,
+it finds nearly what the first one found.
 """
 
 from __future__ import annotations
@@ -16,22 +17,25 @@ from contextlib import suppress
 STATM_BYTES = 64
 PAGE = resource.getpagesize()
 NO_FILE = -1
+HALF = 1 / 2
+LITTLE = 1 / 16
 
 
 class Used:
-    """Looked at after each call."""
+    """Looked at after each call. ``share``: how much of the room calls may use up."""
 
-    def __init__(self) -> None:
+    def __init__(self, share: float = HALF) -> None:
+        self._share = share
         self._memory = NO_FILE
         """Shows how much address space there is; it stays open, as a look should cost little."""
         self._places: tuple[str, ...] = ()
         """Folders that are gone with the process."""
         self._most: list[float] = []
 
-    def is_half(self) -> bool:
-        """Report whether more than half is used up of anything that the first call left.
+    def is_too_much(self) -> bool:
+        """Report whether more than the share is used up of anything that there was at first.
 
-        The first time it notes what that is. When a look fails, there is no room for one.
+        The first look notes what that is. When a look fails, there is no room for one.
         """
         try:
             if not self._most:
@@ -52,7 +56,9 @@ class Used:
             for place in self._places:
                 about = os.statvfs(place)
                 limits += [about.f_blocks, about.f_files]
-        self._most = [(used + limit) / 2 for used, limit in zip(self._look(), limits, strict=True)]
+        self._most = [
+            used + (limit - used) * self._share for used, limit in zip(self._look(), limits, strict=True)
+        ]
 
     def _look(self) -> list[int]:
         """Return what is used of each thing. Raises OSError."""

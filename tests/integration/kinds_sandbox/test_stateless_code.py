@@ -1,0 +1,90 @@
+"""Code of two executions of one program: neither sees what the other one did."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from noetl.domain.kinds import TaskSettings
+from tests.integration.kinds_sandbox.conftest import Task
+
+
+def _pair(program: str) -> tuple[Task, Task]:
+    first, second = Task("python"), Task("python")
+    first.program = second.program = program
+    return first, second
+
+
+ASK = "import re\ntry:\n    re.compile('the secret', 0.0)\n    result = 'known'\nexcept TypeError:\n    result = 'unknown'\n"
+
+
+def test_no_execution_learns_which_pattern_another_one_used():
+    """A pattern that is known is found by flags that are equal, and are no flags."""
+    first, second = _pair("patterns")
+    first.run({"code": "import re\nresult = re.sub('the secret', '', text)"}, {"text": "a"})
+    assert second.run({"code": ASK}).result == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import re\nresult = bool(re.match('[[a]', 'a'))", "FutureWarning"),
+        ("x = 5\nassert (x, 'is a tuple')\nresult = x", "SyntaxWarning"),
+    ],
+)
+def test_a_warning_is_in_the_log_of_each_execution(code, words):
+    """Python warns once in a process."""
+    for task in _pair(words):
+        task.run({"code": code})
+        assert any(words in line for line in task.log)
+
+
+def test_no_execution_meets_a_type_that_another_one_made():
+    """``typing`` gives back the type that it made first of those that are equal."""
+    first, second = _pair("types")
+    code = "from typing import List\nresult = str(List[list[{}]])"
+    assert first.run({"code": code.format(True)}).result == "typing.List[list[True]]"
+    assert second.run({"code": code.format(1)}).result == "typing.List[list[1]]"
+
+
+CLASS = """from collections import Counter
+kind = Counter.copy(int)
+made = kind('Late', (), {'__del__': lambda self: print('the secret')})
+items = [made()]
+items.append(items)
+"""
+
+
+def test_nothing_of_an_execution_ends_in_another_one():
+    """A class would print when its last object is removed, long after its call."""
+    first, second = _pair("classes")
+    first.run({"code": CLASS})
+    second.run({"code": "result = len([[] for x in range(200000)])"})
+    assert second.log == []
+
+
+FULL = """blocks = []
+size = 1 << 24
+while size >= 512:
+    try:
+        blocks.append(bytearray(size))
+    except Exception:
+        size = size // 2
+try:
+    found = len(context['big'])
+except Exception:
+    found = 0
+blocks.clear()
+result = found
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there memory is limited by the kernel")
+def test_an_answer_that_found_no_memory_is_not_the_next_call():
+    """The process ends instead, as it would read the answer's rest as the next call."""
+    first, second = _pair("answers")
+    settings = TaskSettings(python_memory_bytes=256 << 20)
+    first.scope["big"] = "a" * 50_000
+    assert first.run({"code": FULL}, settings=settings).result == 0
+    assert second.run({"code": "result = 1"}, settings=settings).result == 1
