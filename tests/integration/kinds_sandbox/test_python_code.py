@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 
 import pytest
@@ -232,6 +233,28 @@ def test_executions_that_share_a_process_notice_nothing_of_one_another():
         logs.append(one.log)
     assert "FutureWarning" in logs[0][0]
     assert logs == [logs[0]] * 3
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process does not know its address space")
+@pytest.mark.parametrize("parts", [(0.6, 0.6), (0.3, 0.8), (0, 0.4, 0.7)])
+def test_an_execution_has_the_memory_that_no_other_one_keeps(parts):
+    """Values beside a function are kept until Python looks for them, which may be in a later call."""
+    code = "def size(x):\n    return len(x)\n\ndata = bytearray(n)\nresult = size(data)"
+    memory = 256 << 20
+    for part in parts:
+        task = Task("python")
+        task.program = f"memory {parts}"
+        wanted = int(part * memory)
+        found = task.run({"code": code}, {"n": wanted}, settings=TaskSettings(python_memory_bytes=memory))
+        assert found.result == wanted
+
+
+def test_a_process_without_output_is_not_used_again_after_a_result_that_is_too_large(python_task):
+    large = "import sys\nprint('first')\nsys.stdout.close()\nresult = 'x' * 2_000_000"
+    settings = TaskSettings(output_max_bytes=1_000_000)
+    assert python_task.error({"code": large}, settings=settings).code == "result_too_large"
+    python_task.run({"code": "print('second')", "process": "execution"}, settings=settings)
+    assert python_task.log == ["second"]
 
 
 def test_executions_of_a_program_share_a_process_where_its_code_says_so():

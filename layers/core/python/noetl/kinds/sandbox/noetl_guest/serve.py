@@ -156,13 +156,13 @@ class _Session:
         try:
             data = _encode(answer)
         except MemoryError:
-            return _encode(
-                _problem(answer["id"], "result_too_large", "no memory is left to write the result")
-            )
+            message = "no memory is left to write the result"
+            return _encode(_problem(answer["id"], "result_too_large", message) | {"worn": True})
         if len(data) <= self._answer_size:
             return data
         message = f"the result is {len(data)} bytes of JSON; at most {self._answer_size} are allowed"
-        return _encode(_problem(answer["id"], "result_too_large", message))
+        problem = _problem(answer["id"], "result_too_large", message)
+        return _encode(problem | {"worn": answer.get("worn", False)})
 
 
 def _note_warnings() -> list[None]:
