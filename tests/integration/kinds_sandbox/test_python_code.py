@@ -222,20 +222,7 @@ def test_executions_of_a_program_share_a_process_of_code_that_keeps_nothing(monk
     assert [(owner.program, owner.stateless) for owner in started[2:]] == [("glue", False), ("", False)]
 
 
-def test_executions_that_share_a_process_notice_nothing_of_one_another():
-    """Python shows a warning once, and remembers patterns: each execution has the lines that it would have alone."""
-    warns = {"code": "import re\nre.compile('[[a]')\nresult = 1"}
-    logs = []
-    for _ in range(3):
-        one = Task("python")
-        one.program = "patterns"
-        assert one.run(warns).result == 1
-        logs.append(one.log)
-    assert "FutureWarning" in logs[0][0]
-    assert logs == [logs[0]] * 3
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a process does not know its address space")
+@pytest.mark.skipif(sys.platform != "linux", reason="only there a process knows its address space")
 @pytest.mark.parametrize("parts", [(0.6, 0.6), (0.3, 0.8), (0, 0.4, 0.7)])
 def test_an_execution_has_the_memory_that_no_other_one_keeps(parts):
     """Values beside a function are kept until Python looks for them, which may be in a later call."""

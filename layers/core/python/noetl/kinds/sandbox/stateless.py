@@ -18,28 +18,10 @@ from noetl.kinds.sandbox.request import MOST_CHARACTERS, MOST_COMPILED
 
 _SYNTAX = frozenset(
     (
-        *(
-            ast.Module,
-            ast.Expr,
-            ast.Pass,
-            ast.Break,
-            ast.Continue,
-            ast.Return,
-            ast.Raise,
-            ast.Assert,
-            ast.Delete,
-        ),
-        *(ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.Global, ast.Nonlocal),
+        *(ast.Module, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.Return, ast.Raise, ast.Assert),
+        *(ast.Delete, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.NamedExpr, ast.Global, ast.Nonlocal),
         *(ast.If, ast.For, ast.While, ast.Try, ast.ExceptHandler, ast.Import, ast.ImportFrom, ast.alias),
-        *(
-            ast.FunctionDef,
-            ast.Lambda,
-            ast.arguments,
-            ast.arg,
-            ast.Yield,
-            ast.Call,
-            ast.keyword,
-        ),
+        *(ast.FunctionDef, ast.Lambda, ast.arguments, ast.arg, ast.Yield, ast.Call, ast.keyword),
         *(ast.BoolOp, ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.Constant, ast.Name, ast.Attribute),
         *(ast.Dict, ast.Set, ast.List, ast.Tuple, ast.Starred, ast.Subscript, ast.Slice),
         *(ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.comprehension),
@@ -169,12 +151,12 @@ def keeps_nothing(code: str) -> bool:
         return False
     try:
         tree, text = _parse(code)
-        if not all(map(_is_plain, ast.walk(tree))) or not _names_are_plain(tree, text):
+        nodes = list(ast.walk(tree))
+        if not all(map(_is_plain, nodes)) or _end_later(nodes) or not _names_are_plain(nodes, text):
             return False
-        compile_code(
-            code, ()
-        )  # a warning, which is an error here, is shown by the process that compiles the code
-        return not _ends_later(tree) and _Uses(tree).are_plain()
+        # A warning, which is an error here, is shown by the process that compiles the code.
+        compile_code(code, ())
+        return _Uses(nodes).are_plain()
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
 
@@ -220,25 +202,23 @@ def _compares_values(node: ast.Compare) -> bool:
     )
 
 
-def _ends_later(tree: ast.Module) -> bool:
+def _end_later(nodes: list[ast.AST]) -> bool:
     """Return whether a generator may run code when it is removed, maybe in a later call."""
-    kinds = {type(node) for node in ast.walk(tree)}
+    kinds = set(map(type, nodes))
     return ast.Try in kinds and ast.Yield in kinds
 
 
 class _Uses:
     """Where names of modules, and of what is in them, stand in the code."""
 
-    def __init__(self, tree: ast.Module) -> None:
-        self._nodes = list(ast.walk(tree))
+    def __init__(self, nodes: list[ast.AST]) -> None:
+        self._nodes = nodes
         self._modules: dict[str, set[str]] = {}
         """Name → modules that it may be."""
         self._members: dict[str, set[tuple[str, str]]] = {}
         """Name → (module, name in it) that it may be."""
         self._bound = {
-            node.id
-            for node in self._nodes
-            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+            node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
         }
         self._places: set[int] = set()
         """Nodes that stand where they may."""
@@ -305,9 +285,7 @@ class _Uses:
     def _is_type(self, node: ast.expr) -> bool:
         """Return whether a type is made of types that equal no other.
 
-        ``typing`` keeps what it made.
-
-        ``list[1]`` is equal to ``list[True]``, and ``int | str`` to ``str | int``.
+        ``typing`` keeps what it made: ``list[1]`` is equal to ``list[True]``, and ``int | str`` to ``str | int``.
         """
         match node:
             case ast.Constant():
@@ -355,19 +333,19 @@ class _Uses:
         return not (restricted and loaded) or id(node) in self._places
 
 
-def _names_are_plain(tree: ast.Module, text: str) -> bool:
+def _names_are_plain(nodes: list[ast.AST], text: str) -> bool:
     tables = [symtable.symtable(text, FILENAME, "exec")]
     while tables:
         table = tables.pop()
         tables += table.get_children()
         if any(map(_is_foreign, _global_names(table))):
             return False
-    return not any(map(_is_foreign, _annotation_names(tree)))
+    return not any(map(_is_foreign, _annotation_names(nodes)))
 
 
-def _annotation_names(tree: ast.Module) -> Iterator[str]:
+def _annotation_names(nodes: list[ast.AST]) -> Iterator[str]:
     """Yield all names in annotations, whose scopes a table of symbols may leave out."""
-    for node in ast.walk(tree):
+    for node in nodes:
         for annotation in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             for inner in ast.walk(annotation) if annotation is not None else ():
                 if isinstance(inner, ast.Name):

@@ -39,7 +39,10 @@ class Threading:
 
 
 class Pool:
-    """Threads that wait for the next piece of work, and end when none comes in time."""
+    """Threads that wait for the next piece of work, and end when none comes in time.
+
+    As ``noetl.services.worker.crew``, which a program that runs in the emulator's interpreter cannot import.
+    """
 
     def __init__(self, idle_seconds: float) -> None:
         self._idle_seconds = idle_seconds
