@@ -105,6 +105,17 @@ def prepare(raw_params: Mapping[str, Any], context: TaskContext) -> None:
         shared_pool().prepare(_owner(raw_params.get("process", AUTOMATIC), raw_params.get("code"), context))
 
 
+def is_unseen(raw_params: Mapping[str, Any], context: TaskContext) -> bool:
+    """Return whether others see no more of the code's run than its result and its lines."""
+    process = raw_params.get("process", AUTOMATIC)
+    return process == AUTOMATIC and bool(context.program) and _is_stateless(raw_params.get("code"), context)
+
+
+def is_at_hand(raw_params: Mapping[str, Any], context: TaskContext) -> bool:
+    """Return whether a process for the code is idle."""
+    return shared_pool().has_idle(_owner(AUTOMATIC, raw_params.get("code"), context))
+
+
 def _owner(process: Any, code: Any, context: TaskContext, libraries: str = "") -> Owner:
     """Return whom the process works for. ``process`` and ``code``: the parameters."""
     settings = context.settings

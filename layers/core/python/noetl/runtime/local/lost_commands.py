@@ -77,6 +77,11 @@ class SharedRunRule:
                 self._suspects -= suspect
                 self._changed.notify_all()
 
+    @property
+    def has_suspect(self) -> bool:
+        """Whether a command runs, or waits, that begins with nothing beside it. It takes no lock."""
+        return self._suspects > 0
+
     def close(self) -> None:
         """Let no waiting command begin any more."""
         with self._changed:

@@ -31,6 +31,7 @@ from noetl.ports.catalog import CatalogEntry
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.id_source import change_name, process_name
+from noetl.runtime.local.ahead_runs import AheadRuns
 from noetl.runtime.local.early_starts import EarlyStarts
 from noetl.runtime.local.event_inbox import BATCH, Inbox
 from noetl.runtime.local.lease_keeper import (
@@ -142,6 +143,7 @@ class LocalRuntime:
             self._revoked,
             lambda command: submit(command, self.pools, self._here, apart=True),
         )
+        self._ahead = AheadRuns(lambda: self.opened.worker, self._may_run_ahead)
         self._broken: dict[tuple[int, str, int], int] = {}
 
     # --- life ---
@@ -155,6 +157,7 @@ class LocalRuntime:
             revoked=self._revoked,
             withdrawn=lambda command: self.left_behind.is_withdrawn(command),
             gate_of=self._early.gate_of,
+            note_unseen=self._ahead.note_unseen,
             registry=self.registry,
             server=self._server,
         )
@@ -556,7 +559,9 @@ class LocalRuntime:
             self.emit(worker_lost(command, what))
 
     def _handle(self, batch: Sequence[Event]) -> BatchEffects:
-        handled = BatchEffects(early=self._early.begin, awaited=self._ended.awaits)
+        handled = BatchEffects(
+            early=self._early.begin, ahead=self._ahead.of(batch), awaited=self._ended.awaits
+        )
         with self._revivals() as revived:
             try:
                 handle_events(batch, self.opened.engine, handled)
@@ -584,6 +589,17 @@ class LocalRuntime:
         finally:
             with self._changed:
                 self._ended.looked(revived)
+
+    def _may_run_ahead(self, command: Command) -> bool:
+        return not (
+            self._inbox.waits()
+            or command.pool not in self.pools
+            or command.pool in self.offers.pools
+            or self._processes
+            or self._company.has_suspect
+            or self.pools[command.pool].load > 1
+            or self._revoked(command.execution_id, command.run)
+        )
 
     def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
         handled = BatchEffects()

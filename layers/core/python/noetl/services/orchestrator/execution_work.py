@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from noetl.domain import ids
+from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, MainEvent, Pause, Resume, Start
 from noetl.dsl.program import Program
@@ -31,6 +33,8 @@ class Work(msgspec.Struct):
     """All its slots are read, so that this process knows it from now on."""
     refused: NoetlError | None = None
     """Why it cannot begin."""
+    ahead: Callable[[Command], CommandDone | None] | None = None
+    """See ``BatchEffects.ahead``."""
     taken: frozenset[int] = frozenset()
     """Ids that the store refused for its children."""
 

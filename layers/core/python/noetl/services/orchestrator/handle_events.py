@@ -7,6 +7,7 @@ execution again, alone, so that one bad execution harms only itself.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeGuard
 
@@ -32,7 +33,7 @@ from noetl.domain.ids import cascade_parent
 from noetl.domain.outcomes.report_checks import fitting
 from noetl.domain.state import ExecutionState
 from noetl.domain.unreadable import UnreadableRowError
-from noetl.engine.decision import Decision
+from noetl.engine.decision import Decision, does_one_command
 from noetl.engine.folds.compensation import REPORT
 from noetl.engine.pausing import Waiting, waits
 from noetl.engine.scopes.prefetch import prefetch
@@ -93,7 +94,7 @@ def handle_events(
         elif isinstance(event, ItemsDone):
             items.append(event)
         elif not isinstance(event, (Held, WorkAdvanced)):
-            found = work.setdefault(event.execution_id, Work(event.execution_id))
+            found = work.setdefault(event.execution_id, Work(event.execution_id, ahead=handled.ahead))
             if isinstance(event, (Pause, Resume)):
                 found.events += in_order(event, found.events, deps.store)
                 # A remembered snapshot does not show a pause or resume that was delivered before and did not fit then.
@@ -299,7 +300,7 @@ def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) 
     while True:
         try:
             with outages():
-                return _decide(work, loaded, deps)
+                return _decide(work, loaded, deps, known)
         except NeedSlots as need:
             reads += 1
             if need.names <= work.names and need.scopes <= work.scopes:
@@ -310,7 +311,7 @@ def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) 
             loaded = deps.store.load([work.request()])
 
 
-def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
+def _decide(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decided:
     snapshot = loaded.executions.get(work.execution_id)
     born = snapshot is not None and snapshot.version > 0
     state = _state(work, snapshot, deps) if snapshot is not None and born else ExecutionState()
@@ -326,12 +327,16 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
     )
     decided = Decided()
     decisions: list[tuple[MainEvent, Decision]] = []
-    for event in work.events:
-        known = {handled.event_id for handled, _ in decisions}
+    times: list[float] = []
+    left: deque[MainEvent] = deque(work.events)
+    now, ahead = loaded.now, False
+    while left:
+        event = left.popleft()
         if decided.again or (isinstance(event, Redrive) and decisions):
             decided.again.append(event)
             continue
-        if _needs_nothing(event, snapshot, born, known, decided, loaded.now, deps):
+        applied = {handled.event_id for handled, _ in decisions}
+        if not ahead and _needs_nothing(event, snapshot, born, applied, decided, now, deps):
             continue
         if born and isinstance(event, Start) and not was_unborn(state):
             decided.refused.append(event)
@@ -342,18 +347,30 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
             continue
         before = state if born else None
         decision = decide_one(
-            event, before, loaded.now, view, lambda name: work.program_of(name, deps), deps, work.refused
+            event, before, now, view, lambda name: work.program_of(name, deps), deps, work.refused
         )
         if isinstance(decision.facts[0], Superseded):
-            decided.too_late(work.execution_id, event, loaded.now, decision.facts[0].status)
+            decided.too_late(work.execution_id, event, now, decision.facts[0].status)
             continue
         decisions.append((event, decision))
+        times.append(now)
         born, state = True, decision.state
         _show(view, decision)
+        if known and not left and (done := _run_ahead(work, decision)) is not None:
+            ahead = True
+            left.append(done)
+            now = max(now, deps.recent.now() or now) if deps.recent is not None else now
     decided.slots = view.slots
     if decisions:
-        decided.change = make_change(work.execution_id, snapshot, decisions, loaded.now, deps)
+        decided.change = make_change(work.execution_id, snapshot, decisions, times, deps)
     return decided
+
+
+def _run_ahead(work: Work, decision: Decision) -> CommandDone | None:
+    """Return the outcome of the command that a decision issues, where it can run ahead."""
+    if work.ahead is None or not does_one_command(decision):
+        return None
+    return work.ahead(decision.issue[0])
 
 
 def _state(work: Work, snapshot: Snapshot, deps: EngineDeps) -> ExecutionState:
