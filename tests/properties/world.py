@@ -309,7 +309,10 @@ class Process:
             self._die_of(command, "end")
 
     def _run_ahead(self, command: Command) -> CommandDone | None:
-        if self.world.rng.random() >= self.world.setting.ahead or self.world.deadly.place(command) is not None:
+        if (
+            self.world.rng.random() >= self.world.setting.ahead
+            or self.world.deadly.place(command) is not None
+        ):
             return None
         found: list[Event] = []
         self._run(command, found.append)

@@ -225,16 +225,18 @@ def _commit(
 def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
     """Read the snapshots that the decisions need.
 
-    Also returns (execution → bytes of history) for the executions that this process remembers whole and did not read.
+    Also returns (execution → bytes of history) for the executions that this process knows whole: it remembers them, or they begin.
     """
     now = deps.recent.now() if deps.recent is not None else None
     if deps.recent is None or now is None:
         for work in works:
             work.whole = _reads_whole(work, deps)
         loaded = deps.store.load([work.request() for work in works])
-        if deps.recent is not None:
-            deps.recent.observe(loaded.now)
-        return loaded, {}
+        if deps.recent is None:
+            return loaded, {}
+        deps.recent.observe(loaded.now)
+        begins = [work for work in works if work.starts() and work.execution_id not in loaded.executions]
+        return loaded, dict.fromkeys((work.execution_id for work in begins), 0)
     known: dict[int, int] = {}
     executions: dict[int, Snapshot] = {}
     missing: list[LoadRequest] = []

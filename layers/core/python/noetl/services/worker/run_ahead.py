@@ -31,6 +31,8 @@ class AheadGate(Gate):
     """The gate of a command that runs ahead: calls pass that others cannot see."""
 
     def __init__(self) -> None:
+        self.begun = False
+        """The pipeline of the command could be prepared."""
         self.seen = False
         """Others see the run of this command: it never runs ahead."""
         self.slow = False
@@ -38,7 +40,7 @@ class AheadGate(Gate):
 
     def begin(self, unseen: bool) -> None:
         """Pass to a pipeline of which others see nothing but calls."""
-        self.seen = not unseen
+        self.begun, self.seen = True, not unseen
         self.enter()
 
     def begin_call(
@@ -50,8 +52,8 @@ class AheadGate(Gate):
             raise NotIssuedError
 
     def enter(self) -> None:
-        """Pass to the report, if others saw nothing."""
-        if self.seen:
+        """Pass to the report, if there was a run and others saw nothing of it."""
+        if self.seen or not self.begun:
             raise NotIssuedError
 
     def cut(self, timeout: float) -> float:
