@@ -166,8 +166,8 @@ def test_histories_are_the_same(ground: Ground, monkeypatch: pytest.MonkeyPatch)
     for step in ("start", "left", "right", "both", "last"):
         assert ground.value(ahead, step) == ground.value(one_by_one, step)
     for execution in (ahead, one_by_one):
-        lines = ground.runtime.task_logs.read(execution, limit=10)
-        assert [line.text for line in lines] == ["to the right"]
+        page = ground.runtime.task_logs.read(execution, "", 10, everything=True)
+        assert [one.line for one in page.lines] == ["to the right"]
 
 
 def test_a_version_conflict_drops_the_runs_and_they_are_made_again(ground: Ground, called: list[str]) -> None:
