@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.sandbox.child import Child
 from noetl.ports.executions.execution_store import Change, Committed, VersionConflictError
@@ -17,6 +20,7 @@ from noetl.runtime.settings import Settings
 from noetl.services.history.history_pages import history
 from noetl.services.history.replay import replay
 from noetl.services.worker import run_ahead
+from noetl.services.worker.run_command import run_command
 from tests.bench.playbooks import chain
 from tests.waiting import PATIENCE, wait_until
 
@@ -73,6 +77,41 @@ workflow:
   - step: sleeps
     tool: { kind: python, args: { n: "{{ start }}" }, code: "import time\\ntime.sleep(0.05)\\nresult = n + 1" }
 """
+COMPENSATED = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: compensated, path: compensated }
+workflow:
+  - step: start
+    spec: { compensate: { kind: python, code: "result = 'undone'" } }
+    tool: { kind: python, code: "result = 1" }
+    next: { arcs: [{ step: fails }] }
+  - step: fails
+    tool: { kind: python, code: "result = 1 // 0" }
+"""
+STORED = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: stored, path: stored }
+workflow:
+  - step: start
+    tool: { kind: python, code: "result = 1" }
+    next: { arcs: [{ step: large, args: { values: "{{ range(60000) | list }}" } }] }
+  - step: large
+    tool: { kind: python, args: { n: 1 }, code: "result = n" }
+"""
+READS = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: reads, path: reads }
+workflow:
+  - step: start
+    tool: { kind: python, code: "result = 1" }
+    next: { arcs: [{ step: rows }] }
+  - step: rows
+    loop: { in: "file:FILE", iterator: row, mode: sequential }
+    tool: { kind: python, args: { row: "{{ row }}" }, code: "result = row" }
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -88,13 +127,18 @@ class Ground:
     def __init__(self, runtime: LocalRuntime) -> None:
         self.runtime = runtime
         self.written: list[int] = []
+        self.conflicts = 0
         self.before: Callable[[], None] = lambda: None
         self._commit = runtime.store.commit
         runtime.store.commit = self.commit  # type: ignore[method-assign]
 
     def commit(self, changes: Sequence[Change], owner: str | None) -> Committed:
         self.before()
-        found = self._commit(changes, owner)
+        try:
+            found = self._commit(changes, owner)
+        except VersionConflictError:
+            self.conflicts += 1
+            raise
         self.written += [len(change.events) for change in changes]
         return found
 
@@ -118,7 +162,7 @@ class Ground:
 @pytest.fixture
 def ground(tmp_path: Path, database: str) -> Iterator[Ground]:
     settings = Settings.from_env({"NOETL_PYTHON_WORKERS": "2"}, home=tmp_path, database_url=database)
-    with LocalRuntime(settings) as runtime:
+    with LocalRuntime(settings, data_dirs=[str(tmp_path)]) as runtime:
         yield Ground(runtime)
 
 
@@ -219,3 +263,99 @@ def test_a_call_that_takes_long_is_made_again_when_it_is_issued(
     execution = ground.play(SLEEPS)
     assert ground.value(execution, "sleeps") == 2
     assert sum("sleep" in code for code in called) == 1, "its step is known by now"
+
+
+def test_a_failure_that_is_compensated_is_one_run_and_no_conflict(ground: Ground, called: list[str]) -> None:
+    ground.play(COMPENSATED, "failed")
+    called.clear()
+    ground.conflicts = 0
+    ground.play(COMPENSATED, "failed")
+    assert called.count("result = 1 // 0") == called.count("result = 'undone'") == 1
+    assert not ground.conflicts
+
+
+def test_what_a_later_decision_meets_does_not_stop_the_first_one(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The arguments of the second step cannot be stored for a moment: the start is written all the same."""
+    ground.play(STORED)
+    results = type(ground.runtime.results)
+    put, outages = results.put, iter([InfrastructureError("away", code="results_unreachable")])
+
+    def fails_once(*given: Any) -> None:
+        for error in outages:
+            raise error
+        put(*given)
+
+    monkeypatch.setattr(results, "put", fails_once)
+    ground.play(STORED)
+    assert next(outages, None) is None
+
+
+def test_the_collection_of_a_loop_is_read_when_that_is_issued(
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
+    entry = ground.runtime.register(
+        READS.replace("FILE", str(tmp_path / "rows.jsonl")), source_name=str(tmp_path / "p.yaml"), path="p"
+    )
+    seen: list[str] = []
+    read = run_command.__globals__["_run"]
+
+    def noted(command: Command, *given: Any) -> None:
+        if command.stage == "collection":
+            seen.append(threading.current_thread().name)
+        read(command, *given)
+
+    monkeypatch.setitem(run_command.__globals__, "_run", noted)
+    for _ in range(2):
+        execution = ground.runtime.start(entry, {})
+        ground.runtime.run_until([execution], timeout=PATIENCE)
+        assert ground.runtime.status(execution) == "completed"
+    assert len(seen) == 2 and all(name.startswith("noetl-") for name in seen)
+
+
+def test_an_execution_of_one_commit_has_a_duration(ground: Ground) -> None:
+    ground.play(chain(STEPS, "python"))
+    execution = ground.play(chain(STEPS, "python"))
+    info = ground.runtime.store.info(execution)
+    assert info is not None and info.ended_at is not None
+    first, *_, last = history(ground.runtime.store, execution)
+    began = datetime.fromisoformat(first.timestamp).timestamp()
+    assert info.started_at <= began + 1e-3 and info.ended_at > info.started_at
+    assert last.timestamp > first.timestamp
+
+
+def test_one_command_runs_at_once_where_one_thread_runs_code(
+    tmp_path: Path, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings.from_env({"NOETL_PYTHON_WORKERS": "1"}, home=tmp_path, database_url=database)
+    now, most, lock, call = [0], [0], threading.Lock(), Child.call
+
+    def counted(*given: Any) -> Any:
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        try:
+            return call(*given)
+        finally:
+            with lock:
+                now[0] -= 1
+
+    monkeypatch.setattr(Child, "call", counted)
+    with LocalRuntime(settings) as runtime:
+        texts = [SLEEPS.replace("sleeps", f"sleeps{one}") for one in range(3)]
+        entries = [runtime.register(text, source_name="p.yaml") for text in texts]
+        for entry in entries * 2:
+            runtime.run_until([runtime.start(entry, {})], timeout=PATIENCE)
+        found: list[int] = []
+        threads = [
+            threading.Thread(target=lambda one=one: found.append(runtime.start(one, {}))) for one in entries
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        runtime.run_until(found, timeout=PATIENCE)
+        assert len(found) == 3 and {runtime.status(one) for one in found} == {"completed"}
+    assert most == [1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program
 from noetl.kinds.registry import Registry
 from noetl.kinds.support.base import KindParams
-from noetl.runtime.local.ahead_runs import MOST, SECONDS, SLOW_SECONDS, AheadRuns
+from noetl.runtime.local.ahead_runs import MOST, SECONDS, UNFIT_SECONDS, AheadRuns
 from noetl.services.worker.run_ahead import MOST_SECONDS
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
@@ -67,11 +68,12 @@ class Ground:
         self.program = compile_playbook(HEAD + body, source_name="t.yaml", kinds=registry).program
         self.now, self.room = 0.0, True
         self.lines: list[str] = []
-        self.runs = AheadRuns(lambda: self.worker, lambda command: self.room, lambda: self.now)
+        self.results = MemoryResultStore()
+        self.runs = AheadRuns(lambda: self.worker, lambda command: nullcontext(self.room), lambda: self.now)
         self.worker = WorkerDeps(
             self.found,
             registry,
-            MemoryResultStore(),
+            self.results,
             NoCredentials(),
             log=self.lines.append,
             note_unseen=self.runs.note_unseen,
@@ -136,7 +138,7 @@ def test_a_call_that_was_ended_is_no_outcome_and_its_step_is_issued_for_a_while(
     assert ground.ahead() is None and ground.kinds.calls == 1, "no rule answers it"
     ground.kinds.call = lambda context: 7
     assert ground.ahead() is None and ground.kinds.calls == 1
-    ground.now = SLOW_SECONDS
+    ground.now = UNFIT_SECONDS
     assert ground.ahead() is not None
 
 
@@ -146,10 +148,26 @@ def test_a_call_has_little_time() -> None:
     assert found is not None and found.outcome.result == MOST_SECONDS
 
 
+def test_the_calls_of_a_command_have_little_time_together() -> None:
+    def call(context: TaskContext) -> None:
+        ground.now += 0.4 * MOST_SECONDS
+
+    tasks = ", ".join(f"{{ t{number}: {{ kind: glue }} }}" for number in range(10))
+    ground = Ground(f"workflow:\n  - {{ step: start, tool: [{tasks}] }}\n", call)
+    assert ground.ahead() is None and ground.kinds.calls == 3
+
+
+def test_a_large_result_is_stored_when_its_command_is_issued() -> None:
+    ground = Ground(call=lambda context: "x" * 100_000)
+    assert ground.ahead() is None and not ground.results.delete_execution(1)
+    run_command(ground.command(), ground.worker, lambda event: None)
+    assert ground.results.delete_execution(1)
+
+
 def test_code_that_prints_is_issued_and_its_lines_come_once() -> None:
     ground = Ground(call=prints)
     assert ground.ahead() is None and not ground.lines
-    ground.now = 2 * SLOW_SECONDS
+    ground.now = 2 * UNFIT_SECONDS
     assert ground.ahead() is None and ground.kinds.calls == 1, "it always prints"
     run_command(ground.command(), ground.worker, lambda event: None)
     assert ["a line" in line for line in ground.lines] == [True]
@@ -178,8 +196,9 @@ def test_a_call_that_has_to_be_prepared_is_not_made_now() -> None:
         "keychain: [{ name: k, kind: bearer, credential: c }]\n" + ONE,
         "workflow:\n  - { step: start, tool: { kind: glue, cache: { ttl: 60 } } }\n",
         "workflow:\n  - { step: start, tool: { kind: glue }, sink: { tool: { kind: glue } } }\n",
+        "workflow:\n  - step: start\n    tool: { kind: iterator, collection: [1], element: x, task: { kind: glue, cache: { ttl: 60 } } }\n",
     ],
-    ids=["secrets", "cache", "sink"],
+    ids=["secrets", "cache", "sink", "nested cache"],
 )
 def test_what_others_see_beside_calls_is_not_done(body: str) -> None:
     ground = Ground(body)

@@ -133,6 +133,7 @@ def does_one_command(decision: Decision) -> bool:
         or decision.release
         or command.delay
         or command.limits
+        or command.stage == "collection"
         or command.remote
         or command.loop is not None
         or command.machine is not None

@@ -158,7 +158,10 @@ def _move(tables: Tables, change: Change) -> None:
     entry = tables.executions.get(change.execution_id)
     if entry is None:
         assert change.created is not None
-        entry = ExecutionEntry(change.execution_id, change.created, tables.clock())
+        started = tables.clock()
+        if len(change.events) > 1 and change.events[0].at:
+            started = min(started, change.events[0].at)
+        entry = ExecutionEntry(change.execution_id, change.created, started)
         tables.executions[change.execution_id] = entry
     if not entry.created.name and change.created is not None:
         entry.created = msgspec.structs.replace(change.created, labels=entry.created.labels)

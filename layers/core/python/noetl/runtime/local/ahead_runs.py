@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 
 from noetl.caching.lru_cache import LruCache
 from noetl.domain.commands import Command
@@ -19,8 +20,8 @@ from noetl.services.worker.worker_deps import WorkerDeps
 
 SECONDS = 0.01
 """How long commands begin ahead, from the first event of a commit on. The outcomes of this time are in memory only."""
-SLOW_SECONDS = 60.0
-"""How long a step is not run ahead whose code took longer than such a run may take."""
+UNFIT_SECONDS = 60.0
+"""How long a step does not run ahead of which a run took too long, had a large result, or failed in another way."""
 MOST = 64
 """Commands that run ahead in one commit."""
 KEPT = 1024
@@ -34,14 +35,14 @@ class AheadRuns:
     def __init__(
         self,
         worker: Callable[[], WorkerDeps],
-        may_begin: Callable[[Command], bool],
+        room: Callable[[Command], AbstractContextManager[bool]],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Know of no code yet.
 
-        ``may_begin``: whether this process has room for a command now, and nothing else waits for the engine.
+        ``room``: makes room for a command, unless something else waits or runs; whether it did.
         """
-        self._worker, self._may_begin, self._clock = worker, may_begin, clock
+        self._worker, self._room, self._clock = worker, room, clock
         self._unseen: LruCache[tuple[int, str], bool] = LruCache(KEPT)
         """Outcomes of commands whose runs others cannot see."""
         self._unfit: LruCache[Place, float] = LruCache(KEPT)
@@ -72,18 +73,20 @@ class AheadRuns:
     def run(self, command: Command) -> CommandDone | None:
         """Return the outcome of a command that is not issued; None: it has to be issued first."""
         place = (command.program, command.step, command.stage, command.rule)
-        if not (self.is_over(self._unfit.get(place) or 0.0) and self._may_begin(command)):
+        if not self.is_over(self._unfit.get(place) or 0.0):
             return None
-        gate = AheadGate()
-        try:
-            return run_ahead(command, self._worker(), gate)
-        except Exception:
-            return None  # it meets the same when it is issued, and then that is reported
-        finally:
-            if gate.seen:
-                self._unfit.put(place, math.inf)
-            elif gate.slow:
-                self._unfit.put(place, self._clock() + SLOW_SECONDS)
+        with self._room(command) as may_run:
+            if not may_run:
+                return None
+            gate, done = AheadGate(self._clock), None
+            # An error is met again when the command is issued, and then it is reported.
+            with suppress(Exception):
+                done = run_ahead(command, self._worker(), gate)
+        if gate.seen:
+            self._unfit.put(place, math.inf)
+        elif done is None and not gate.cold:
+            self._unfit.put(place, self._clock() + UNFIT_SECONDS)
+        return done
 
     def is_over(self, until: float) -> bool:
         """Return whether a time has come."""

@@ -17,16 +17,19 @@ from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.services.worker.worker_lost import answer_lost
 
 
-def free_dead(store: ExecutionStore, presence: ProcessLock) -> None:
+def free_dead(store: ExecutionStore, presence: ProcessLock) -> set[int]:
     """Release what dead processes of this home folder held.
 
-    Each command that one was running when it died is counted as lost.
+    Each command that one was running when it died is counted as lost. Returns the ids of their executions.
     """
+    disturbed: set[int] = set()
     with presence.dead() as found:
         for dead in found:
             store.record_lost(dead.running)
             presence.counted(dead)
             store.release(dead.owner)
+            disturbed.update(execution_id for execution_id, _, _ in dead.running)
+    return disturbed
 
 
 def fence_of(store: ExecutionStore, command: Command) -> Fence | None:

@@ -143,7 +143,9 @@ class LocalRuntime:
             self._revoked,
             lambda command: submit(command, self.pools, self._here, apart=True),
         )
-        self._ahead = AheadRuns(lambda: self.opened.worker, self._may_run_ahead)
+        self._disturbed: set[int] = set()
+        """Executions that ran when a process of this machine died: what it died of counts only if it is issued."""
+        self._ahead = AheadRuns(lambda: self.opened.worker, self._room_ahead)
         self._broken: dict[tuple[int, str, int], int] = {}
 
     # --- life ---
@@ -168,7 +170,7 @@ class LocalRuntime:
         self.history_sql = opened.history_sql
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
-        free_dead(self.store, self.presence)
+        self._disturbed = free_dead(self.store, self.presence)
         self.pools = make_pools(
             self.opened.pool_sizes,
             self._run,
@@ -590,16 +592,27 @@ class LocalRuntime:
             with self._changed:
                 self._ended.looked(revived)
 
-    def _may_run_ahead(self, command: Command) -> bool:
-        return not (
-            self._inbox.waits()
-            or command.pool not in self.pools
-            or command.pool in self.offers.pools
+    @contextmanager
+    def _room_ahead(self, command: Command) -> Iterator[bool]:
+        """Make room for a command that runs before it is issued. Yield False where others go first."""
+        pool = self.pools.get(command.pool)
+        if (
+            pool is None
+            or self._inbox.waits()
             or self._processes
+            or command.pool in self.offers.pools
             or self._company.has_suspect
-            or self.pools[command.pool].load > 1
+            or command.execution_id in self._disturbed
             or self._revoked(command.execution_id, command.run)
-        )
+        ):
+            yield False
+            return
+        with self._company.beside(command) as may_run, pool.lend() as free:
+            if not (may_run and free):
+                yield False
+                return
+            with self.presence.running(command):
+                yield True
 
     def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
         handled = BatchEffects()

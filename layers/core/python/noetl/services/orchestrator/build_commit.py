@@ -60,8 +60,8 @@ def make_change(
         )
     last = decisions[-1][1]
     each = [decision for _, decision in decisions]
-    _forget_dropped(each)
     _forget_answered(each)
+    _forget_dropped(each)
     all_of = _joined(each)
     state = last.state
     return Change(

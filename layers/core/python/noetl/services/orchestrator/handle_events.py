@@ -56,7 +56,7 @@ from noetl.services.orchestrator.build_commit import make_change
 from noetl.services.orchestrator.complete_events import Completion
 from noetl.services.orchestrator.decide import decide_one
 from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
-from noetl.services.orchestrator.execution_work import Decided, Work, settled_names
+from noetl.services.orchestrator.execution_work import AheadRun, Decided, Work, settled_names
 from noetl.services.orchestrator.handle_items import handle_items
 from noetl.services.orchestrator.id_collisions import commit_with_free_ids, refuse_start, was_unborn
 from noetl.services.orchestrator.loop_redrive import earlier_loop
@@ -140,6 +140,12 @@ def _handle(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding:
                 for work in works:
                     _handle([work], deps, handled, holding)
                 return
+        except InfrastructureError:
+            raise
+        except Exception:
+            ahead = [work for work in works if work.stay_behind()]
+            if not ahead:
+                raise
     raise InfrastructureError(
         f"execution {works[0].execution_id} is changed by other processes again and again", code="contention"
     )
@@ -310,7 +316,12 @@ def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) 
                 raise RuntimeError(f"a decision asks again for slots that were read: {need}") from None
             work.names |= need.names
             work.scopes |= need.scopes | (SCOPES if reads >= READS else frozenset())
-            loaded = deps.store.load([work.request()])
+            again = deps.store.load([work.request()])
+            loaded = msgspec.structs.replace(again, now=loaded.now) if work.ran else again
+        except Exception:
+            # It may be about an event that follows from a run ahead: the first one is decided, and written, without.
+            if not work.stay_behind():
+                raise
 
 
 def _decide(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decided:
@@ -358,21 +369,21 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decide
         times.append(now)
         born, state = True, decision.state
         _show(view, decision)
-        if known and not left and (done := _run_ahead(work, decision)) is not None:
-            ahead = True
-            left.append(done)
-            now = max(now, deps.recent.now() or now) if deps.recent is not None else now
+        if known and not left and (ran := _run_ahead(work, decision, now, deps)) is not None:
+            ahead, now = True, ran.at
+            left.append(ran.done)
     decided.slots = view.slots
     if decisions:
         decided.change = make_change(work.execution_id, snapshot, decisions, times, deps)
     return decided
 
 
-def _run_ahead(work: Work, decision: Decision) -> CommandDone | None:
-    """Return the outcome of the command that a decision issues, where it can run ahead."""
-    if work.ahead is None or not does_one_command(decision):
+def _run_ahead(work: Work, decision: Decision, now: float, deps: EngineDeps) -> AheadRun | None:
+    """Run the command that a decision issues, where that can be done before it is issued."""
+    recent = deps.recent
+    if work.ahead is None or recent is None or not does_one_command(decision):
         return None
-    return work.ahead(decision.issue[0])
+    return work.run_ahead(decision.issue[0], lambda: max(now, recent.now() or now))
 
 
 def _state(work: Work, snapshot: Snapshot, deps: EngineDeps) -> ExecutionState:

@@ -7,9 +7,9 @@ be seen (ADR 107).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self, cast
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
@@ -17,12 +17,13 @@ from noetl.domain.events import CommandDone, Event
 from noetl.domain.kinds import TaskContext
 from noetl.domain.outcomes.report_checks import fitting
 from noetl.ports.kinds import Kinds
+from noetl.ports.results import ResultStore
 from noetl.services.worker.issue_gate import Gate, NotIssuedError
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
 
 MOST_SECONDS = 0.01
-"""How long a call may take. A longer one is ended, and made again when its command is issued."""
+"""How long the calls of a command may take. One that takes longer is ended, and the command runs again when it is issued."""
 ENDED_EARLY = frozenset({"timeout", "cancelled"})
 """Kinds of errors that say nothing of the code."""
 
@@ -30,13 +31,15 @@ ENDED_EARLY = frozenset({"timeout", "cancelled"})
 class AheadGate(Gate):
     """The gate of a command that runs ahead: calls pass that others cannot see."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin now. ``clock``: monotonic seconds."""
+        self._clock, self._until = clock, clock() + MOST_SECONDS
         self.begun = False
         """The pipeline of the command could be prepared."""
         self.seen = False
         """Others see the run of this command: it never runs ahead."""
-        self.slow = False
-        """A call took longer than ``MOST_SECONDS``."""
+        self.cold = False
+        """A call has to be prepared, and can be made ahead after that."""
 
     def begin(self, unseen: bool) -> None:
         """Pass to a pipeline of which others see nothing but calls."""
@@ -48,7 +51,8 @@ class AheadGate(Gate):
     ) -> None:
         """Pass to a call that others cannot see, and that can be made at once."""
         self.seen = self.seen or not kinds.is_unseen(name, raw_params, context)
-        if self.seen or not kinds.is_at_hand(name, raw_params, context):
+        self.cold = not self.seen and not kinds.is_at_hand(name, raw_params, context)
+        if self.seen or self.cold or self._clock() >= self._until:
             raise NotIssuedError
 
     def enter(self) -> None:
@@ -58,18 +62,38 @@ class AheadGate(Gate):
 
     def cut(self, timeout: float) -> float:
         """Return the seconds that a call may take, of ``timeout``."""
-        return min(timeout, MOST_SECONDS)
+        return min(timeout, max(0.0, self._until - self._clock()))
 
     def end_call(self, error: NoetlError) -> None:
         """Pass with an error of the code. Raises NotIssuedError for one of a call that was ended."""
         if getattr(error, "kind", "") in ENDED_EARLY:
-            self.slow = True
             raise NotIssuedError
 
     def may_print(self) -> bool:
         """Return False: the command prints the line when it is issued."""
         self.seen = True
         return False
+
+
+class _NoNewResults:
+    """A store whose objects can be read. Nothing is written to it: what a run writes that is lost would stay."""
+
+    def __init__(self, store: ResultStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def choose(self, size: int | None, requested: str | None = None) -> Self:
+        return self
+
+    def put(self, uri: str, data: bytes) -> None:
+        """Leave it to the command when it is issued. Raises NotIssuedError."""
+        raise NotIssuedError
+
+    def writer(self, uri: str) -> Any:
+        """Leave it to the command when it is issued. Raises NotIssuedError."""
+        raise NotIssuedError
 
 
 def run_ahead(command: Command, deps: WorkerDeps, gate: AheadGate) -> CommandDone | None:
@@ -79,7 +103,13 @@ def run_ahead(command: Command, deps: WorkerDeps, gate: AheadGate) -> CommandDon
     """
     found: list[Event] = []
     try:
-        run_command(command, replace(deps, gate_of=lambda one: gate), found.append)
+        ahead = replace(
+            deps,
+            gate_of=lambda one: gate,
+            results=cast(ResultStore, _NoNewResults(deps.results)),
+            note_unseen=None,
+        )
+        run_command(command, ahead, found.append)
     except NotIssuedError:
         return None
     last = fitting(found[-1]) if len(found) == 1 else None

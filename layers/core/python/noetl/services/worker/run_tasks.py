@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
@@ -29,7 +30,7 @@ from noetl.domain.outcomes.report_checks import short_error
 from noetl.domain.sizes.gate import find_unfit
 from noetl.domain.text.untrusted_text import task_line
 from noetl.domain.wait_request import within
-from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
+from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of, tasks_in
 from noetl.pipeline import ChildIds, Item, PipelineRun, RunTask, Surroundings, TaskOutcome, declared_workload
 from noetl.pipeline.errors import error_of
 from noetl.pipeline.inline import PLAIN_KINDS, with_whole_params
@@ -73,19 +74,24 @@ def _imports_of(program: Program) -> str:
     return hashlib.sha256(codec.encode(shipped)).hexdigest()
 
 
+_UNSEEN: LruCache[tuple[str, str, str, int], bool] = LruCache(1024)
+"""Stages of steps → whether nothing of their tasks is visible but calls."""
+
+
 def may_be_unseen(command: Command, program: Program, pipeline: Pipeline) -> bool:
     """Return whether others see no more of a command's run than its calls show.
 
     Others see what sinks write, cached results, callbacks and requests for secrets.
     """
-    return not (
-        command.loop is not None
-        or command.machine is not None
-        or program.keychain
-        or pipeline.sinks
-        or pipeline.calls_back
-        or any(task.cache is not None or task.sinks for task in pipeline.tasks)
-    )
+    if command.loop is not None or command.machine is not None or program.keychain or pipeline.calls_back:
+        return False
+    place = (program.hash, command.step, command.stage, command.rule)
+    unseen = _UNSEEN.get(place)
+    if unseen is None:
+        tasks = tasks_in((pipeline.tasks, pipeline.sinks))
+        unseen = not pipeline.sinks and not any(task.cache is not None or task.sinks for task in tasks)
+        _UNSEEN.put(place, unseen)
+    return unseen
 
 
 class TaskRunner:
@@ -143,7 +149,7 @@ class TaskRunner:
         self.artifacts: dict[str, TaskArtifacts] = {}
         self.longest_seen = MARGIN_SECONDS
         """What a later item's calls are likely to want: the longest time-out so far."""
-        self.unseen = deps.note_unseen is not None and may_be_unseen(command, program, pipeline)
+        self.unseen = may_be_unseen(command, program, pipeline)
         """Others cannot see that it runs, as far as it has run."""
         self.gate.begin(self.unseen)
         self.unbegun = False
@@ -287,7 +293,8 @@ class TaskRunner:
             context = self._context(op, run, given, timeout)
             self.gate.begin_call(deps.registry, op.kind, params, context)
             began = deps.clock()
-            self.unseen = self.unseen and deps.registry.is_unseen(op.kind, params, context)
+            if deps.note_unseen is not None and self.unseen:
+                self.unseen = deps.registry.is_unseen(op.kind, params, context)
             do_deferred()  # of the task before; this one may take long
             answer = deps.registry.run(op.kind, params, context)
             if isinstance(answer, PollRequest):
