@@ -162,7 +162,8 @@ class Ground:
 @pytest.fixture
 def ground(tmp_path: Path, database: str) -> Iterator[Ground]:
     settings = Settings.from_env({"NOETL_PYTHON_WORKERS": "2"}, home=tmp_path, database_url=database)
-    with LocalRuntime(settings, data_dirs=[str(tmp_path)]) as runtime:
+    (tmp_path / "data").mkdir()
+    with LocalRuntime(settings, data_dirs=[str(tmp_path / "data")]) as runtime:
         yield Ground(runtime)
 
 
@@ -295,10 +296,9 @@ def test_what_a_later_decision_meets_does_not_stop_the_first_one(
 def test_the_collection_of_a_loop_is_read_when_that_is_issued(
     ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "rows.jsonl").write_text('{"n": 1}\n{"n": 2}\n')
-    entry = ground.runtime.register(
-        READS.replace("FILE", str(tmp_path / "rows.jsonl")), source_name=str(tmp_path / "p.yaml"), path="p"
-    )
+    rows = tmp_path / "data" / "rows.csv"
+    rows.write_text("n\n1\n2\n")
+    entry = ground.runtime.register(READS.replace("FILE", str(rows)), source_name="p.yaml")
     seen: list[str] = []
     read = run_command.__globals__["_run"]
 
