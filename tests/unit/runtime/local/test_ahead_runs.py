@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from noetl.adapters.memory.results import MemoryResultStore
-from noetl.domain.commands import Command, LoopSlice
+from noetl.domain.commands import Command, FrozenScope, LoopSlice
 from noetl.domain.errors import NotFoundError, TaskError
 from noetl.domain.events import CommandDone, Event, Start, TimerFired
 from noetl.domain.kinds import KindSpec, TaskContext, TaskResult
 from noetl.domain.outcomes.outcomes import Outcome
+from noetl.domain.results.references import make_ref
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program
 from noetl.kinds.registry import Registry
 from noetl.kinds.support.base import KindParams
-from noetl.runtime.local.ahead_runs import MOST, SECONDS, UNFIT_SECONDS, AheadRuns
+from noetl.runtime.local.ahead_runs import MOST, SECONDS, UNFIT_GROWTH, UNFIT_SECONDS, AheadRuns
 from noetl.services.worker.run_ahead import MOST_SECONDS
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
@@ -138,7 +140,13 @@ def test_a_call_that_was_ended_is_no_outcome_and_its_step_is_issued_for_a_while(
     assert ground.ahead() is None and ground.kinds.calls == 1, "no rule answers it"
     ground.kinds.call = lambda context: 7
     assert ground.ahead() is None and ground.kinds.calls == 1
+    ground.kinds.call = fails(kind)
     ground.now = UNFIT_SECONDS
+    assert ground.ahead() is None and ground.kinds.calls == 2
+    ground.kinds.call = lambda context: 7
+    ground.now += UNFIT_SECONDS
+    assert ground.ahead() is None and ground.kinds.calls == 2, "longer than before"
+    ground.now += UNFIT_GROWTH * UNFIT_SECONDS
     assert ground.ahead() is not None
 
 
@@ -146,6 +154,17 @@ def test_a_call_has_little_time() -> None:
     ground = Ground(call=lambda context: context.timeout)
     found = ground.ahead()
     assert found is not None and found.outcome.result == MOST_SECONDS
+
+
+def test_a_run_that_took_long_counts_and_is_not_repeated_for_a_while() -> None:
+    """Such as one whose templates take long."""
+
+    def call(context: TaskContext) -> int:
+        ground.now += MOST_SECONDS
+        return 7
+
+    ground = Ground(call=call)
+    assert ground.ahead() is not None and ground.ahead() is None and ground.kinds.calls == 1
 
 
 def test_the_calls_of_a_command_have_little_time_together() -> None:
@@ -162,6 +181,26 @@ def test_a_large_result_is_stored_when_its_command_is_issued() -> None:
     assert ground.ahead() is None and not ground.results.delete_execution(1)
     run_command(ground.command(), ground.worker, lambda event: None)
     assert ground.results.delete_execution(1)
+
+
+def test_a_large_value_is_read_when_its_command_is_issued() -> None:
+    ground = Ground(
+        "workflow:\n  - { step: start, tool: { kind: glue, args: { all: '{{ workload.all }}' } } }\n"
+    )
+    ground.results.put("noetl://execution/1/result/all", b"7")
+    ref = make_ref(
+        "noetl://execution/1/result/all",
+        store="memory",
+        size=1,
+        sha256=sha256(b"7").hexdigest(),
+        value=7,
+        encoded=b"7",
+    )
+    command = ground.command(scope=FrozenScope(workload={"all": ref}))
+    assert ground.ahead(command) is None and not ground.kinds.calls
+    found: list[Event] = []
+    run_command(command, ground.worker, found.append)
+    assert ground.kinds.calls == 1
 
 
 def test_code_that_prints_is_issued_and_its_lines_come_once() -> None:

@@ -20,8 +20,9 @@ from noetl.services.worker.worker_deps import WorkerDeps
 
 SECONDS = 0.01
 """How long commands begin ahead, from the first event of a commit on. The outcomes of this time are in memory only."""
-UNFIT_SECONDS = 60.0
-"""How long a step does not run ahead of which a run took too long, had a large result, or failed in another way."""
+UNFIT_SECONDS, UNFIT_GROWTH = 60.0, 10.0
+"""How long a step does not run ahead whose run took too long, has large values, or failed in another way. Ten times as long where that is so
+again soon after."""
 MOST = 64
 """Commands that run ahead in one commit."""
 KEPT = 1024
@@ -45,8 +46,8 @@ class AheadRuns:
         self._worker, self._room, self._clock = worker, room, clock
         self._unseen: LruCache[tuple[int, str], bool] = LruCache(KEPT)
         """Outcomes of commands whose runs others cannot see."""
-        self._unfit: LruCache[Place, float] = LruCache(KEPT)
-        """Stages of steps → until when they do not run ahead."""
+        self._unfit: LruCache[Place, tuple[float, float]] = LruCache(KEPT)
+        """Stages of steps → until when they do not run ahead, and for how long that is."""
 
     def note_unseen(self, event: CommandDone) -> None:
         """Note the outcome of a command whose run others cannot see.
@@ -73,19 +74,23 @@ class AheadRuns:
     def run(self, command: Command) -> CommandDone | None:
         """Return the outcome of a command that is not issued; None: it has to be issued first."""
         place = (command.program, command.step, command.stage, command.rule)
-        if not self.is_over(self._unfit.get(place) or 0.0):
+        found = self._unfit.get(place)
+        if found is not None and not self.is_over(found[0]):
             return None
         with self._room(command) as may_run:
             if not may_run:
                 return None
             gate, done = AheadGate(self._clock), None
-            # An error is met again when the command is issued, and then it is reported.
-            with suppress(Exception):
+            # An error is met again when the command is issued, and then it is reported. A kind may call sys.exit().
+            with suppress(Exception, SystemExit):
                 done = run_ahead(command, self._worker(), gate)
         if gate.seen:
-            self._unfit.put(place, math.inf)
-        elif done is None and not gate.cold:
-            self._unfit.put(place, self._clock() + UNFIT_SECONDS)
+            self._unfit.put(place, (math.inf, math.inf))
+        elif gate.is_late or (done is None and not gate.cold):
+            now = self._clock()
+            soon = found is not None and now < sum(found)
+            pause = UNFIT_GROWTH * found[1] if found is not None and soon else UNFIT_SECONDS
+            self._unfit.put(place, (now + pause, pause))
         return done
 
     def is_over(self, until: float) -> bool:

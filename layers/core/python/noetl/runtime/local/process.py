@@ -594,7 +594,10 @@ class LocalRuntime:
 
     @contextmanager
     def _room_ahead(self, command: Command) -> Iterator[bool]:
-        """Make room for a command that runs before it is issued. Yield False where others go first."""
+        """Make room for a command that runs before it is issued.
+
+        Yield False where others go first.
+        """
         pool = self.pools.get(command.pool)
         if (
             pool is None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import Any, NoReturn, Self, cast
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
@@ -36,10 +36,17 @@ class AheadGate(Gate):
         self._clock, self._until = clock, clock() + MOST_SECONDS
         self.begun = False
         """The pipeline of the command could be prepared."""
+        self.refused = False
+        """The run wants to read or write a large value, which may take long."""
         self.seen = False
         """Others see the run of this command: it never runs ahead."""
         self.cold = False
         """A call has to be prepared, and can be made ahead after that."""
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time of this command is over."""
+        return self._clock() >= self._until
 
     def begin(self, unseen: bool) -> None:
         """Pass to a pipeline of which others see nothing but calls."""
@@ -52,13 +59,18 @@ class AheadGate(Gate):
         """Pass to a call that others cannot see, and that can be made at once."""
         self.seen = self.seen or not kinds.is_unseen(name, raw_params, context)
         self.cold = not self.seen and not kinds.is_at_hand(name, raw_params, context)
-        if self.seen or self.cold or self._clock() >= self._until:
+        if self.seen or self.cold or self.is_late:
             raise NotIssuedError
 
     def enter(self) -> None:
         """Pass to the report, if there was a run and others saw nothing of it."""
-        if self.seen or not self.begun:
+        if self.seen or self.refused or not self.begun:
             raise NotIssuedError
+
+    def refuse(self, *given: object) -> NoReturn:
+        """Refuse to read or write a large value. Raises NotIssuedError."""
+        self.refused = True
+        raise NotIssuedError
 
     def cut(self, timeout: float) -> float:
         """Return the seconds that a call may take, of ``timeout``."""
@@ -75,25 +87,19 @@ class AheadGate(Gate):
         return False
 
 
-class _NoNewResults:
-    """A store whose objects can be read. Nothing is written to it: what a run writes that is lost would stay."""
+class _NoStore:
+    """The result store of a run ahead: every use is refused."""
 
-    def __init__(self, store: ResultStore) -> None:
-        self._store = store
+    name = ""
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+    def __init__(self, gate: AheadGate) -> None:
+        self._gate = gate
 
     def choose(self, size: int | None, requested: str | None = None) -> Self:
         return self
 
-    def put(self, uri: str, data: bytes) -> None:
-        """Leave it to the command when it is issued. Raises NotIssuedError."""
-        raise NotIssuedError
-
-    def writer(self, uri: str) -> Any:
-        """Leave it to the command when it is issued. Raises NotIssuedError."""
-        raise NotIssuedError
+    def __getattr__(self, name: str) -> Callable[..., NoReturn]:
+        return self._gate.refuse
 
 
 def run_ahead(command: Command, deps: WorkerDeps, gate: AheadGate) -> CommandDone | None:
@@ -102,12 +108,11 @@ def run_ahead(command: Command, deps: WorkerDeps, gate: AheadGate) -> CommandDon
     Raises what ``run_command`` raises.
     """
     found: list[Event] = []
+    # A store without objects, whose every use is refused: to write there takes time, and what a lost run writes would stay.
+    results = cast(ResultStore, _NoStore(gate))
     try:
         ahead = replace(
-            deps,
-            gate_of=lambda one: gate,
-            results=cast(ResultStore, _NoNewResults(deps.results)),
-            note_unseen=None,
+            deps, gate_of=lambda one: gate, results=results, hydrate=gate.refuse, note_unseen=None
         )
         run_command(command, ahead, found.append)
     except NotIssuedError:
