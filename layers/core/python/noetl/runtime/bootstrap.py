@@ -241,7 +241,7 @@ def open_engine(
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False,
     withdrawn: Callable[[Command], bool] = lambda command: False,
     gate_of: Callable[[Command], Gate | None] = lambda command: None,
-    note_unseen: Callable[[CommandDone], None] | None = None,
+    note_unseen: Callable[[Command, CommandDone], None] | None = None,
     registry: Registry | None = None,
     server: EmbeddedServer | None = None,
 ) -> Opened:

@@ -15,19 +15,23 @@ from contextlib import AbstractContextManager, suppress
 from noetl.caching.lru_cache import LruCache
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, Start
-from noetl.services.worker.run_ahead import AheadGate, run_ahead
+from noetl.services.worker.run_ahead import AheadGate, is_short, run_ahead
 from noetl.services.worker.worker_deps import WorkerDeps
 
 SECONDS = 0.01
 """How long commands begin ahead, from the first event of a commit on. The outcomes of this time are in memory only."""
-UNFIT_SECONDS, UNFIT_GROWTH = 60.0, 10.0
-"""How long a step does not run ahead whose run took too long, has large values, or failed in another way. Ten times as long where that is so
-again soon after."""
+UNFIT_SECONDS = 60.0
+"""How long a step does not run ahead whose run has large values, or failed in another way than by its code."""
 MOST = 64
 """Commands that run ahead in one commit."""
 KEPT = 1024
 
 Place = tuple[str, str, str, int]
+
+
+def place_of(command: Command) -> Place:
+    """Return the stage of a step that a command runs."""
+    return command.program, command.step, command.stage, command.rule
 
 
 class AheadRuns:
@@ -46,15 +50,18 @@ class AheadRuns:
         self._worker, self._room, self._clock = worker, room, clock
         self._unseen: LruCache[tuple[int, str], bool] = LruCache(KEPT)
         """Outcomes of commands whose runs others cannot see."""
-        self._unfit: LruCache[Place, tuple[float, float]] = LruCache(KEPT)
-        """Stages of steps → until when they do not run ahead, and for how long that is."""
+        self._unfit: LruCache[Place, float] = LruCache(KEPT)
+        """Stages of steps → until when they do not run ahead."""
+        self._short: LruCache[Place, bool] = LruCache(KEPT)
+        """Stages of steps → whether their last run that was issued took little time."""
 
-    def note_unseen(self, event: CommandDone) -> None:
-        """Note the outcome of a command whose run others cannot see.
+    def note_unseen(self, command: Command, done: CommandDone) -> None:
+        """Note the outcome of an issued command whose run others cannot see.
 
         What follows from it may run before it is written.
         """
-        self._unseen.put((event.execution_id, event.event_id), True)
+        self._unseen.put((done.execution_id, done.event_id), True)
+        self._short.put(place_of(command), is_short(done))
 
     def of(self, batch: Sequence[Event]) -> Callable[[Command], CommandDone | None] | None:
         """Return a runner of the commands that follow from a batch.
@@ -73,24 +80,23 @@ class AheadRuns:
 
     def run(self, command: Command) -> CommandDone | None:
         """Return the outcome of a command that is not issued; None: it has to be issued first."""
-        place = (command.program, command.step, command.stage, command.rule)
-        found = self._unfit.get(place)
-        if found is not None and not self.is_over(found[0]):
+        place = place_of(command)
+        short = self._short.get(place)
+        if short is False or not self.is_over(self._unfit.get(place) or 0.0):
             return None
         with self._room(command) as may_run:
             if not may_run:
                 return None
-            gate, done = AheadGate(self._clock), None
+            gate, done = AheadGate(self._clock, bool(short)), None
             # An error is met again when the command is issued, and then it is reported. A kind may call sys.exit().
             with suppress(Exception, SystemExit):
                 done = run_ahead(command, self._worker(), gate)
         if gate.seen:
-            self._unfit.put(place, (math.inf, math.inf))
-        elif gate.is_late or (done is None and not gate.cold):
-            now = self._clock()
-            soon = found is not None and now < sum(found)
-            pause = UNFIT_GROWTH * found[1] if found is not None and soon else UNFIT_SECONDS
-            self._unfit.put(place, (now + pause, pause))
+            self._unfit.put(place, math.inf)
+        elif gate.is_late:
+            self._short.put(place, False)  # until a run that is issued takes less
+        elif done is None and not (gate.cold or gate.unknown):
+            self._unfit.put(place, self._clock() + UNFIT_SECONDS)
         return done
 
     def is_over(self, until: float) -> bool:

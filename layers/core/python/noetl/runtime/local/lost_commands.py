@@ -59,19 +59,23 @@ class SharedRunRule:
         self._closed = False
 
     @contextmanager
-    def beside(self, command: Command) -> Iterator[bool]:
-        """Wait for a place; yield False when the process ends first and the command must not run."""
-        suspect = suspicious(command.lost)
+    def beside(self, command: Command, wait: bool = True) -> Iterator[bool]:
+        """Wait for a place; yield False when the process ends first and the command must not run.
+
+        ``wait``: False: yield False at once where a suspect runs or waits.
+        """
         with self._changed:
+            refused = not wait and self._suspects > 0
+            suspect = suspicious(command.lost) and not refused
             if suspect:
                 self._suspects += 1
                 self._until = self._clock() + ALONE_SECONDS
                 self._wait_until(lambda: not self._inside)
                 self._until = self._clock() + ALONE_SECONDS
-            else:
+            elif not refused:
                 self._wait_until(lambda: not self._suspects)
             self._inside += 1
-            may_run = not self._closed
+            may_run = not (self._closed or refused)
         try:
             yield may_run
         finally:
@@ -79,11 +83,6 @@ class SharedRunRule:
                 self._inside -= 1
                 self._suspects -= suspect
                 self._changed.notify_all()
-
-    @property
-    def has_suspect(self) -> bool:
-        """Whether a command runs, or waits, that begins with nothing beside it. It takes no lock."""
-        return self._suspects > 0
 
     def close(self) -> None:
         """Let no waiting command begin any more."""

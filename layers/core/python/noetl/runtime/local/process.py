@@ -540,7 +540,7 @@ class LocalRuntime:
         self.log(f"{reason}; {len(begun)} command(s) run again")
         self._here.remove([*begun, *waiting])
         try:
-            free_dead(self.store, self.presence)
+            self._disturbed |= free_dead(self.store, self.presence)
         except Exception as error:
             self.log(f"the commands that it was running could not be counted: {error!r}")
         self.keeper.give_back(begun)
@@ -604,13 +604,12 @@ class LocalRuntime:
             or self._inbox.waits()
             or self._processes
             or command.pool in self.offers.pools
-            or self._company.has_suspect
             or command.execution_id in self._disturbed
             or self._revoked(command.execution_id, command.run)
         ):
             yield False
             return
-        with self._company.beside(command) as may_run, pool.lend() as free:
+        with self._company.beside(command, wait=False) as may_run, pool.lend() as free:
             if not (may_run and free):
                 yield False
                 return

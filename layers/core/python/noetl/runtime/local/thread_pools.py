@@ -116,11 +116,12 @@ class Pool:
         own = threading.get_ident() in self._returning
         with self.ready:
             free = self._turns.running + self._turns.ready == own and not (self._lent or self.closed)
-            self._lent = self._lent or free
+            if free and not own:
+                self._lent = True
         try:
             yield free
         finally:
-            if free:
+            if free and not own:
                 with self.ready:
                     self._lent = False
                     if self._turns.ready:

@@ -44,7 +44,7 @@ class Work(msgspec.Struct):
     ahead: Callable[[Command], CommandDone | None] | None = None
     """See ``BatchEffects.ahead``."""
     ran: list[AheadRun] = msgspec.field(default_factory=list)
-    """A decision that is repeated runs none of these again."""
+    """A decision that is repeated with more slots runs none of these again."""
     taken: frozenset[int] = frozenset()
     """Ids that the store refused for its children."""
 

@@ -142,10 +142,11 @@ def _handle(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding:
                 return
         except InfrastructureError:
             raise
-        except Exception:
-            ahead = [work for work in works if work.stay_behind()]
+        except Exception as error:
+            ahead = [work.execution_id for work in works if work.stay_behind()]
             if not ahead:
                 raise
+            deps.log(f"executions {ahead} are decided again without runs ahead: {error!r}")
     raise InfrastructureError(
         f"execution {works[0].execution_id} is changed by other processes again and again", code="contention"
     )
@@ -203,6 +204,8 @@ def _round(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding: 
     changes = [decided.change for decided in outcome.values() if decided.change is not None]
     if changes:
         committed, left = _commit(changes, deps, handled)
+        for work in works:
+            work.ran = []
         handled.add(left, committed.events)
         for change in changes:
             add_effects(change, handled, outcome[change.execution_id].slots)
@@ -318,10 +321,11 @@ def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) 
             work.scopes |= need.scopes | (SCOPES if reads >= READS else frozenset())
             again = deps.store.load([work.request()])
             loaded = msgspec.structs.replace(again, now=loaded.now) if work.ran else again
-        except Exception:
+        except Exception as error:
             # It may be about an event that follows from a run ahead: the first one is decided, and written, without.
             if not work.stay_behind():
                 raise
+            deps.log(f"execution {work.execution_id} is decided again without runs ahead: {error!r}")
 
 
 def _decide(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decided:

@@ -25,11 +25,8 @@ class NotIssuedError(InfrastructureError):
 class Gate:
     """What a command passes that begins before it is issued. This one lets everything pass."""
 
-    def begin(self, unseen: bool) -> None:
-        """Pass to the pipeline. Raises NotIssuedError.
-
-        ``unseen``: others see nothing of its run but its calls.
-        """
+    def begin(self, unseen: bool, light: bool) -> None:
+        """Pass to the pipeline, whose ``stage_traits`` these are. Raises NotIssuedError."""
 
     def begin_call(
         self, kinds: Kinds, name: str, raw_params: Mapping[str, Any], context: TaskContext

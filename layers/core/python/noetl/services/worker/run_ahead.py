@@ -7,6 +7,7 @@ be seen (ADR 107).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn, Self, cast
@@ -16,6 +17,7 @@ from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, Event
 from noetl.domain.kinds import TaskContext
 from noetl.domain.outcomes.report_checks import fitting
+from noetl.pipeline.tracing import DURATION
 from noetl.ports.kinds import Kinds
 from noetl.ports.results import ResultStore
 from noetl.services.worker.issue_gate import Gate, NotIssuedError
@@ -28,11 +30,17 @@ ENDED_EARLY = frozenset({"timeout", "cancelled"})
 """Kinds of errors that say nothing of the code."""
 
 
+def is_short(done: CommandDone) -> bool:
+    """Return whether a command took so little time that it could run ahead."""
+    return bool(done.outcome.meta.get(DURATION, math.inf) < MOST_SECONDS * 1000)
+
+
 class AheadGate(Gate):
     """The gate of a command that runs ahead: calls pass that others cannot see."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """Begin now. ``clock``: monotonic seconds."""
+    def __init__(self, clock: Callable[[], float], short: bool) -> None:
+        """Begin now. ``clock``: monotonic seconds. ``short``: runs of this stage took little time."""
+        self._short = short
         self._clock, self._until = clock, clock() + MOST_SECONDS
         self.begun = False
         """The pipeline of the command could be prepared."""
@@ -40,17 +48,20 @@ class AheadGate(Gate):
         """The run wants to read or write a large value, which may take long."""
         self.seen = False
         """Others see the run of this command: it never runs ahead."""
-        self.cold = False
-        """A call has to be prepared, and can be made ahead after that."""
+        self.cold = self.unknown = False
+        """A call has to be prepared, or it is not known how long the templates take: that changes when the command has run."""
 
     @property
     def is_late(self) -> bool:
         """Whether the time of this command is over."""
         return self._clock() >= self._until
 
-    def begin(self, unseen: bool) -> None:
-        """Pass to a pipeline of which others see nothing but calls."""
+    def begin(self, unseen: bool, light: bool) -> None:
+        """Pass to a pipeline of which others see nothing but calls, and that is known to be short."""
         self.begun, self.seen = True, not unseen
+        self.unknown = not (self.seen or light or self._short)
+        if self.unknown:
+            raise NotIssuedError
         self.enter()
 
     def begin_call(

@@ -71,7 +71,7 @@ def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
         overlay.write(patch)
     done = CommandDone.of(command, runner.run(None, overlay, command.machine, command.child))
     if runner.unseen and deps.note_unseen is not None:
-        deps.note_unseen(done)
+        deps.note_unseen(command, done)
     emit_last(done)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError, PlaybookError, TaskError
@@ -30,7 +29,7 @@ from noetl.domain.outcomes.report_checks import short_error
 from noetl.domain.sizes.gate import find_unfit
 from noetl.domain.text.untrusted_text import task_line
 from noetl.domain.wait_request import within
-from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of, tasks_in
+from noetl.dsl.program import Pipeline, Program, ResultSpec, Step, aliases_of
 from noetl.pipeline import ChildIds, Item, PipelineRun, RunTask, Surroundings, TaskOutcome, declared_workload
 from noetl.pipeline.errors import error_of
 from noetl.pipeline.inline import PLAIN_KINDS, with_whole_params
@@ -46,6 +45,7 @@ from noetl.services.results.store_results import Keeper, unpack
 from noetl.services.worker.cached_results import CachedResults
 from noetl.services.worker.external_jobs import ExternalJobs
 from noetl.services.worker.issue_gate import Gate, NotIssuedError
+from noetl.services.worker.stage_traits import stage_traits
 from noetl.services.worker.task_errors import (
     SECRET_IN_PAYLOAD,
     NotWantedError,
@@ -72,26 +72,6 @@ def _imports_of(program: Program) -> str:
         return ""
     shipped = [program.modules, program.lock] if program.lock else program.modules
     return hashlib.sha256(codec.encode(shipped)).hexdigest()
-
-
-_UNSEEN: LruCache[tuple[str, str, str, int], bool] = LruCache(1024)
-"""Stages of steps → whether nothing of their tasks is visible but calls."""
-
-
-def may_be_unseen(command: Command, program: Program, pipeline: Pipeline) -> bool:
-    """Return whether others see no more of a command's run than its calls show.
-
-    Others see what sinks write, cached results, callbacks and requests for secrets.
-    """
-    if command.loop is not None or command.machine is not None or program.keychain or pipeline.calls_back:
-        return False
-    place = (program.hash, command.step, command.stage, command.rule)
-    unseen = _UNSEEN.get(place)
-    if unseen is None:
-        tasks = tasks_in((pipeline.tasks, pipeline.sinks))
-        unseen = not pipeline.sinks and not any(task.cache is not None or task.sinks for task in tasks)
-        _UNSEEN.put(place, unseen)
-    return unseen
 
 
 class TaskRunner:
@@ -149,9 +129,10 @@ class TaskRunner:
         self.artifacts: dict[str, TaskArtifacts] = {}
         self.longest_seen = MARGIN_SECONDS
         """What a later item's calls are likely to want: the longest time-out so far."""
-        self.unseen = may_be_unseen(command, program, pipeline)
+        traits = stage_traits(command, program, pipeline)
+        self.unseen = traits.unseen and command.loop is None and command.machine is None
         """Others cannot see that it runs, as far as it has run."""
-        self.gate.begin(self.unseen)
+        self.gate.begin(self.unseen, traits.light)
         self.unbegun = False
         """The last pass was handed back before its first call."""
         # Entries of a case may name their tasks alike, and one entry may run at two boundaries.

@@ -69,7 +69,7 @@ class WorkerDeps:
     """Whether this command is gone from the store, although its step run may continue; asked between calls and between items."""
     gate_of: Callable[[Command], Gate | None] = lambda command: None
     """What a command has to pass before its first call; None: it may begin."""
-    note_unseen: Callable[[CommandDone], None] | None = None
+    note_unseen: Callable[[Command, CommandDone], None] | None = None
     """Notes the outcome of a command whose run others cannot see, before it is reported (``run_ahead``)."""
     jobs: Jobs = field(default_factory=NoJobs)
     callback_key: Callable[[Command], str] = lambda command: ""
