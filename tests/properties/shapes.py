@@ -72,6 +72,7 @@ def setting_of(rng: random.Random) -> Setting:
         recents=rng.choice((1, 2, 1024)),
         programs=rng.choice((1, 2, 256)),
         skew=rng.choice((0.0, 3.0, 4000.0)),
+        ahead=rng.choice((0.0, 0.5, 1.0)),
     )
 
 

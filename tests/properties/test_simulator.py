@@ -72,6 +72,7 @@ def setting_of(rng: random.Random) -> Setting:
         processes=rng.choice((1, 2, 3)),
         remembers=rng.random() < 0.6,
         bounded=rng.random() < 0.5,
+        ahead=rng.choice((0.0, 0.5, 1.0)),
     )
 
 

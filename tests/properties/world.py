@@ -12,7 +12,7 @@ from typing import NoReturn
 from noetl.adapters.memory import MemoryCatalog, MemoryResultStore
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Event
+from noetl.domain.events import CommandDone, Event
 from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits
@@ -94,6 +94,8 @@ class Setting:
     """Executions that a process remembers, if it does."""
     programs: int = 256
     """Programs that a process keeps."""
+    ahead: float = 0.0
+    """How often a process that remembers runs a command before it is issued: all tools here answer what they are asked alone."""
     skew: float = 0.0
     """Seconds by which the clocks of processes differ at most, each from the store's."""
 
@@ -216,7 +218,7 @@ class Process:
             ),
             log=_defect,
         )
-        self.driver = Driver(deps, self._run, world.clock)
+        self.driver = Driver(deps, self._run, world.clock, ahead=self._run_ahead if setting.ahead else None)
         world.store.heartbeat(owner, LEASE)
 
     @property
@@ -305,6 +307,16 @@ class Process:
             self.dies_of = None
         if place is not None:
             self._die_of(command, "end")
+
+    def _run_ahead(self, command: Command) -> CommandDone | None:
+        if (
+            self.world.rng.random() >= self.world.setting.ahead
+            or self.world.deadly.place(command) is not None
+        ):
+            return None
+        found: list[Event] = []
+        self._run(command, found.append)
+        return found[0] if found and isinstance(found[0], CommandDone) else None
 
     def called(self) -> None:
         """A tool was called: the process may die of it."""

@@ -66,6 +66,7 @@ def test_what_was_committed_and_could_not_be_begun_is_begun_later(
             return pass_on(commands, later)
 
         monkeypatch.setattr(runtime.offers, "pass_on", broken)
+        monkeypatch.setattr(runtime._ahead, "of", lambda batch: None)
         entry = runtime.register(TWO, source_name="two.yaml")
         found = [runtime.start(entry, {})]
         runtime.run_until(found, timeout=PATIENCE)

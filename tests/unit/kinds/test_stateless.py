@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from noetl.domain.kinds import TaskContext, TaskSettings
+from noetl.kinds import python
 from noetl.kinds.sandbox import stateless
 from noetl.kinds.sandbox.request import MOST_CHARACTERS
 from noetl.kinds.sandbox.stateless import MODULES, keeps_nothing
@@ -38,6 +40,9 @@ KEEPS_NOTHING = {
     "counts": "from collections import Counter\nresult = Counter(words).most_common(3)",
     "writes CSV": "import csv, io\nf = io.StringIO()\nw = csv.DictWriter(f, ['a'])\nw.writeheader()\nresult = f.getvalue()",
     "names types": "from typing import Any, Dict, Optional\ndef main(a: Dict[str, Any], b: Optional[str] = None) -> Any:\n    return a",
+    "names types in those of Python": "from typing import Any, List, Optional\n"
+    "def main(a: dict[str, Any], b: list[tuple[str, Any] | None], c: dict[str, Optional[int]]) -> list[dict[str, List[Any]]]:\n"
+    "    return a",
     "sums": "result = sum(x * 2 for x in items) + len(', '.join(str(x) for x in items))",
     "finds the first": "result = next((x for x in items if x), None)",
     "makes ids": "import uuid\nresult = str(uuid.uuid5(uuid.NAMESPACE_URL, str(uuid.UUID(int=1))))",
@@ -103,6 +108,9 @@ HOLES = {
     "keeps an equal type": "from typing import List\nresult = str(List[list[True]])",
     "keeps an equal union": "from typing import List, Union\nresult = str(List[Union[int, str]])",
     "keeps an equal union of an operator": "from typing import List\nresult = str(List[int | str])",
+    "keeps an equal union, in a type of Python": "from typing import List, Union\nx = dict[str, List[Union[int, str]]]",
+    "keeps an equal type, in a type of Python": "from typing import Any, List\nx = dict[str, List[list[True]]]",
+    "a type that is another thing": "from typing import List\ndict = List\nx = dict[list[True]]",
     "keeps an equal type, by a name": "import typing\nkind = typing.List\nresult = str(kind[list[1]])",
     "keeps an equal type, by a builtin": "from typing import List\nint = list[1]\nresult = str(List[int])",
     "keeps an equal type, in an annotation": "from typing import List\ndef f(x: List[list[1]]):\n    pass",
@@ -131,12 +139,6 @@ def test_code_that_works_on_its_values_keeps_nothing(code):
 @pytest.mark.parametrize("code", [*MAY_KEEP.values(), *HOLES.values()], ids=[*MAY_KEEP, *HOLES])
 def test_all_other_code_may_keep_something(code):
     assert not keeps_nothing(code)
-
-
-def test_the_documentation_lists_the_modules():
-    page = (Path(__file__).parents[3] / "docs/kinds/python.md").read_text("utf-8")
-    listed = page.partition("and with these modules:\n\n")[2].partition("\n\n")[0]
-    assert re.findall(r"`([\w.]+)`", listed) == [name for name in MODULES if name != "__future__"]
 
 
 FIXED = (str, bytes, int, float, complex, bool, type(None), type(NotImplemented), type(...), frozenset)
@@ -304,4 +306,28 @@ def test_no_allowed_attribute_reads_attributes_by_name_or_is_private():
         "getcontext",
         "mro",
         "obj",
+    }
+
+
+@pytest.mark.parametrize(
+    ("modules", "unseen"),
+    [({}, True), ({"rates.py": "RATE = 1"}, True), ({"numbers.py": ""}, False), ({"json/own.py": ""}, False)],
+)
+def test_a_file_that_is_named_like_a_module_of_python_may_be_imported_by_one(modules, unseen):
+    context = TaskContext(
+        1, "s", "t", 1, "k", 1.0, TaskSettings(), lambda name: None, modules=modules, program="p"
+    )
+    assert (
+        python.is_unseen({"code": "from decimal import Decimal\nresult = str(Decimal(n))"}, context) is unseen
+    )
+    assert not python.is_unseen({"code": "import rates\nresult = rates.RATE"}, context)
+
+
+def test_the_page_of_the_kind_names_what_code_may_use():
+    page = (Path(__file__).parents[3] / "docs" / "kinds" / "python.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| `([a-z_.0-9]+)` \| (`.*`) \|$", page.partition("### Names that code may use")[2], re.MULTILINE
+    )
+    assert {module: re.findall(r"`([^`]+)`", names) for module, names in rows} == {
+        module: names.split() for module, names in MODULES.items()
     }

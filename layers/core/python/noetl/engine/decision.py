@@ -116,6 +116,30 @@ class Decision(msgspec.Struct):
     """The execution was paused and is not any more: events that were held for it come now."""
 
 
+def does_one_command(decision: Decision) -> bool:
+    """Return whether a decision does no more than issue one command that may run at once."""
+    if len(decision.issue) != 1 or decision.state.status != "running":
+        return False
+    command = decision.issue[0]
+    others = (
+        *(decision.waiting, decision.drop_runs, decision.left_runs, decision.over_runs, decision.loops),
+        *(decision.gates, decision.wakes, decision.timers, decision.outbox, decision.blobs),
+        *(decision.variables, decision.steer_children),
+    )
+    return not (
+        any(others)
+        or decision.end
+        or decision.cancel_children
+        or decision.release
+        or command.delay
+        or command.limits
+        or command.stage == "collection"
+        or command.remote
+        or command.loop is not None
+        or command.machine is not None
+    )
+
+
 class Decider:
     """The collector of what one event decides.
 

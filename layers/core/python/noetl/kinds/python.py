@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import msgspec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import CODE_CHARACTERS, KindSpec, ParamProblem, TaskContext, TaskResult
 from noetl.domain.sizes.gate import find_unfit
+from noetl.domain.text.version_text import module_name
 from noetl.kinds.sandbox.child import Owner
 from noetl.kinds.sandbox.libraries import use_libraries
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
@@ -105,6 +107,17 @@ def prepare(raw_params: Mapping[str, Any], context: TaskContext) -> None:
         shared_pool().prepare(_owner(raw_params.get("process", AUTOMATIC), raw_params.get("code"), context))
 
 
+def is_unseen(raw_params: Mapping[str, Any], context: TaskContext) -> bool:
+    """Return whether others see no more of the code's run than its result and its lines."""
+    process = raw_params.get("process", AUTOMATIC)
+    return process == AUTOMATIC and bool(context.program) and _is_stateless(raw_params.get("code"), context)
+
+
+def is_at_hand(raw_params: Mapping[str, Any], context: TaskContext) -> bool:
+    """Return whether a process for the code is idle."""
+    return shared_pool().has_idle(_owner(AUTOMATIC, raw_params.get("code"), context))
+
+
 def _owner(process: Any, code: Any, context: TaskContext, libraries: str = "") -> Owner:
     """Return whom the process works for. ``process`` and ``code``: the parameters."""
     settings = context.settings
@@ -122,11 +135,18 @@ def _owner(process: Any, code: Any, context: TaskContext, libraries: str = "") -
 def _is_stateless(code: Any, context: TaskContext) -> bool:
     """Return whether no other execution can see that this code ran in its process.
 
-    Files of the playbook and its own libraries are not looked at: they count as code that may keep something.
+    Such code imports no file of the playbook. Modules of Python could import a file that is named like one of them, so code beside such a
+    file may keep something, and so may code beside libraries of its own.
     """
-    if context.modules or context.lock or not isinstance(code, str):
+    if context.lock or not isinstance(code, str) or _shadows_python(context.modules):
         return False
     return TYPES.isdisjoint(context.input) and keeps_nothing(code)
+
+
+def _shadows_python(modules: Mapping[str, str]) -> bool:
+    """Return whether a file of a playbook is named like a module of Python."""
+    names = (module_name(path) or "" for path in modules)
+    return any(name.partition(".")[0] in sys.stdlib_module_names for name in names)
 
 
 def run(params: Params | Code, context: TaskContext) -> TaskResult:

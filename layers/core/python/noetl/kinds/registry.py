@@ -9,6 +9,8 @@ Either way the module is imported when that kind is first asked for, never befor
 * ``run(params, context) -> TaskResult | ChildRequest | WaitRequest`` (left out by kinds that the compiler rewrites)
 * ``EXAMPLE``: a mapping of parameters that passes ``check``
 * optionally ``check(params) -> list[ParamProblem]``: what a model cannot express (``params`` may hold ``HOLE``)
+* optionally ``is_unseen(raw_params, context) -> bool``: whether others see no more of this call than its result and its lines;
+  beside it ``is_at_hand(raw_params, context) -> bool``: whether such a call can be made now without getting ready for it
 * optionally ``plain(params)``: rendered parameters that need no model to be checked, as ``run`` takes them, or None. With it a
   process runs the kind without loading ``Params``
 
@@ -73,6 +75,7 @@ Answer = TaskResult | ChildRequest | WaitRequest | PollRequest
 Run = Callable[[Any, TaskContext], Answer]
 Prepare = Callable[[Mapping[str, Any], TaskContext], None]
 Stop = Callable[[Mapping[str, Any], TaskContext], None]
+Test = Callable[[Mapping[str, Any], TaskContext], bool]
 Check = Callable[[Mapping[str, Any]], Iterable[ParamProblem]]
 
 
@@ -87,6 +90,8 @@ class LoadedKind:
         self.extra_check: Check | None = getattr(kind, "check", None)
         self.stop: Stop | None = getattr(kind, "stop", None)
         self.prepare: Prepare | None = getattr(kind, "prepare", None)
+        self.is_unseen: Test = getattr(kind, "is_unseen", _no)
+        self.is_at_hand: Test = getattr(kind, "is_at_hand", _no)
         self._plain: Callable[[Mapping[str, Any]], Any] = getattr(kind, "plain", _not_plain)
         if not hasattr(kind, "plain"):
             _ = self.params  # what is wrong with the model is found when the kind is loaded
@@ -105,6 +110,11 @@ class LoadedKind:
         """
         found = self._plain(raw_params)
         return self.params.parse(raw_params) if found is None else found
+
+
+def _no(params: Mapping[str, Any], context: TaskContext) -> bool:
+    """Return False: others see the calls of a kind that does not say otherwise."""
+    return False
 
 
 def _not_plain(params: Mapping[str, Any]) -> None:
@@ -240,6 +250,16 @@ class Registry:
             prepare = self._load(name).prepare
             if prepare is not None:
                 prepare(raw_params, context)
+
+    def is_unseen(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> bool:
+        """Return whether others see no more of this call than its result and its lines."""
+        kind = self._loaded.get(name)
+        return kind is not None and kind.is_unseen(raw_params, context)
+
+    def is_at_hand(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> bool:
+        """Return whether an unseen call can be made now, without getting ready for it."""
+        kind = self._loaded.get(name)
+        return kind is not None and kind.is_at_hand(raw_params, context)
 
     def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
         """End the external job that a call of the kind began, by its PollRequest.

@@ -27,6 +27,7 @@ from noetl.adapters.postgres.variables import PostgresVariables
 from noetl.adapters.tiered import TieredResults
 from noetl.domain.callbacks import proofs
 from noetl.domain.commands import Command
+from noetl.domain.events import CommandDone
 from noetl.domain.kinds import TaskSettings
 from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits
@@ -58,7 +59,7 @@ from noetl.services.orchestrator.engine_deps import EngineDeps
 from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.results.prune import PruneDeps
-from noetl.services.worker.issue_gate import IssueGate
+from noetl.services.worker.issue_gate import Gate
 from noetl.services.worker.task_log_writer import LineKeeper
 from noetl.services.worker.worker_credentials import KnownCredentials, RegisteredFirst
 from noetl.services.worker.worker_deps import WorkerDeps
@@ -239,7 +240,8 @@ def open_engine(
     log: Callable[[str], None] = lambda line: None,
     revoked: Callable[[int, int], bool] = lambda execution_id, run: False,
     withdrawn: Callable[[Command], bool] = lambda command: False,
-    gate_of: Callable[[Command], IssueGate | None] = lambda command: None,
+    gate_of: Callable[[Command], Gate | None] = lambda command: None,
+    note_unseen: Callable[[Command, CommandDone], None] | None = None,
     registry: Registry | None = None,
     server: EmbeddedServer | None = None,
 ) -> Opened:
@@ -305,6 +307,7 @@ def open_engine(
         revoked=revoked,
         withdrawn=withdrawn,
         gate_of=gate_of,
+        note_unseen=note_unseen,
         callback_key=lambda command: callback_key(command, stores.programs, local_keys(settings.home)),
         callback_base=callback_base(settings),
         jobs=DockerJobs(),

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
-from noetl.domain.events import Event
+from noetl.domain.events import CommandDone, Event
 from noetl.ports.executions.execution_store import Fence, LoadRequest
 from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
 from noetl.services.orchestrator.handle_events import handle_events
@@ -86,6 +86,8 @@ class Driver:
     time: Time
     pick: Pick = first
     watch: Callable[[Command], None] = lambda command: None
+    ahead: Callable[[Command], CommandDone | None] | None = None
+    """Runs a command before it is issued (``BatchEffects.ahead``)."""
     events: list[Event] = field(default_factory=list)
     ready: list[Command] = field(default_factory=list)
     delayed: list[tuple[float, int, Command]] = field(default_factory=list)
@@ -137,7 +139,7 @@ class Driver:
 
         What was committed before an event broke the engine is followed up, as in every runtime.
         """
-        handled = BatchEffects()
+        handled = BatchEffects(ahead=self.ahead)
         try:
             handle_events(batch, self.deps, handled)
         except InfrastructureError:

@@ -99,6 +99,11 @@ class ChildPool:
             if not self._keep_idle(child, _Check(child)):
                 child.close()
 
+    def has_idle(self, owner: Owner) -> bool:
+        """Return whether a child of ``owner`` is idle."""
+        with self._changed:
+            return any(idle.child.owner == owner for idle in self._idle)
+
     @contextmanager
     def _work(self) -> Iterator[None]:
         with self._changed:

@@ -258,10 +258,23 @@ class _Uses:
                 self._note_call(node)
             case ast.Subscript() if self._is_typing(node.value) and self._is_type(node.slice):
                 self._places.add(id(node.value))
+            case ast.Subscript() if self._is_builtin_type(node.value):
+                self._note_parts(node.slice)
             case ast.arg() | ast.AnnAssign() if node.annotation is not None:
                 self._places.add(id(node.annotation))
             case ast.FunctionDef() if node.returns is not None:
                 self._places.add(id(node.returns))
+
+    def _note_parts(self, node: ast.expr) -> None:
+        """Note the types that a builtin one is made of: it is a new object each time."""
+        for part in node.elts if isinstance(node, ast.Tuple) else [node]:
+            before = set(self._places)
+            if not self._is_type(part):
+                self._places = before
+
+    def _is_builtin_type(self, node: ast.expr) -> bool:
+        bound = {*self._bound, *self._members, *self._modules}
+        return isinstance(node, ast.Name) and node.id in TYPES and node.id not in bound
 
     def _note_call(self, node: ast.Call) -> None:
         used = self._used(node.func)
@@ -295,7 +308,7 @@ class _Uses:
             case ast.Subscript():
                 return self._is_type(node.value) and self._is_type(node.slice)
             case ast.Name() if node.id in TYPES:
-                return node.id not in {*self._bound, *self._members, *self._modules}
+                return self._is_builtin_type(node)
         unions = {("typing", "Optional"), ("typing", "Union")} & self._used(node)
         if unions or not self._is_typing(node) or (isinstance(node, ast.Name) and node.id in self._bound):
             return False

@@ -245,6 +245,10 @@ class Inbox:
         """Return whether the engine decides about this execution, or will next. It takes no lock."""
         return execution_id in self._held
 
+    def waits(self) -> bool:
+        """Return whether an event waits for the engine. It takes no lock."""
+        return bool(self._waiting or self._urgent)
+
     def counts(self) -> tuple[int, int]:
         """Return (number of events that wait, number of batches that are being handled)."""
         with self._changed:

@@ -17,16 +17,19 @@ from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.services.worker.worker_lost import answer_lost
 
 
-def free_dead(store: ExecutionStore, presence: ProcessLock) -> None:
+def free_dead(store: ExecutionStore, presence: ProcessLock) -> set[int]:
     """Release what dead processes of this home folder held.
 
-    Each command that one was running when it died is counted as lost.
+    Each command that one was running when it died is counted as lost. Returns the ids of their executions.
     """
+    disturbed: set[int] = set()
     with presence.dead() as found:
         for dead in found:
             store.record_lost(dead.running)
             presence.counted(dead)
             store.release(dead.owner)
+            disturbed.update(execution_id for execution_id, _, _ in dead.running)
+    return disturbed
 
 
 def fence_of(store: ExecutionStore, command: Command) -> Fence | None:
@@ -56,19 +59,23 @@ class SharedRunRule:
         self._closed = False
 
     @contextmanager
-    def beside(self, command: Command) -> Iterator[bool]:
-        """Wait for a place; yield False when the process ends first and the command must not run."""
-        suspect = suspicious(command.lost)
+    def beside(self, command: Command, wait: bool = True) -> Iterator[bool]:
+        """Wait for a place; yield False when the process ends first and the command must not run.
+
+        ``wait``: False: yield False at once where a suspect runs or waits.
+        """
         with self._changed:
+            refused = not wait and self._suspects > 0
+            suspect = suspicious(command.lost) and not refused
             if suspect:
                 self._suspects += 1
                 self._until = self._clock() + ALONE_SECONDS
                 self._wait_until(lambda: not self._inside)
                 self._until = self._clock() + ALONE_SECONDS
-            else:
+            elif not refused:
                 self._wait_until(lambda: not self._suspects)
             self._inside += 1
-            may_run = not self._closed
+            may_run = not (self._closed or refused)
         try:
             yield may_run
         finally:

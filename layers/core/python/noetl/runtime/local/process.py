@@ -31,6 +31,7 @@ from noetl.ports.catalog import CatalogEntry
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.bootstrap import open_engine
 from noetl.runtime.id_source import change_name, process_name
+from noetl.runtime.local.ahead_runs import AheadRuns
 from noetl.runtime.local.early_starts import EarlyStarts
 from noetl.runtime.local.event_inbox import BATCH, Inbox
 from noetl.runtime.local.lease_keeper import (
@@ -142,6 +143,9 @@ class LocalRuntime:
             self._revoked,
             lambda command: submit(command, self.pools, self._here, apart=True),
         )
+        self._disturbed: set[int] = set()
+        """Executions that ran when a process of this machine died: what it died of counts only if it is issued."""
+        self._ahead = AheadRuns(lambda: self.opened.worker, self._room_ahead)
         self._broken: dict[tuple[int, str, int], int] = {}
 
     # --- life ---
@@ -155,6 +159,7 @@ class LocalRuntime:
             revoked=self._revoked,
             withdrawn=lambda command: self.left_behind.is_withdrawn(command),
             gate_of=self._early.gate_of,
+            note_unseen=self._ahead.note_unseen,
             registry=self.registry,
             server=self._server,
         )
@@ -165,7 +170,7 @@ class LocalRuntime:
         self.history_sql = opened.history_sql
         self.store.heartbeat(self.owner, self.settings.lease_seconds)
         self.presence.announce()
-        free_dead(self.store, self.presence)
+        self._disturbed = free_dead(self.store, self.presence)
         self.pools = make_pools(
             self.opened.pool_sizes,
             self._run,
@@ -535,7 +540,7 @@ class LocalRuntime:
         self.log(f"{reason}; {len(begun)} command(s) run again")
         self._here.remove([*begun, *waiting])
         try:
-            free_dead(self.store, self.presence)
+            self._disturbed |= free_dead(self.store, self.presence)
         except Exception as error:
             self.log(f"the commands that it was running could not be counted: {error!r}")
         self.keeper.give_back(begun)
@@ -556,7 +561,9 @@ class LocalRuntime:
             self.emit(worker_lost(command, what))
 
     def _handle(self, batch: Sequence[Event]) -> BatchEffects:
-        handled = BatchEffects(early=self._early.begin, awaited=self._ended.awaits)
+        handled = BatchEffects(
+            early=self._early.begin, ahead=self._ahead.of(batch), awaited=self._ended.awaits
+        )
         with self._revivals() as revived:
             try:
                 handle_events(batch, self.opened.engine, handled)
@@ -584,6 +591,30 @@ class LocalRuntime:
         finally:
             with self._changed:
                 self._ended.looked(revived)
+
+    @contextmanager
+    def _room_ahead(self, command: Command) -> Iterator[bool]:
+        """Make room for a command that runs before it is issued.
+
+        Yield False where others go first.
+        """
+        pool = self.pools.get(command.pool)
+        if (
+            pool is None
+            or self._inbox.waits()
+            or self._processes
+            or command.pool in self.offers.pools
+            or command.execution_id in self._disturbed
+            or self._revoked(command.execution_id, command.run)
+        ):
+            yield False
+            return
+        with self._company.beside(command, wait=False) as may_run, pool.lend() as free:
+            if not (may_run and free):
+                yield False
+                return
+            with self.presence.running(command):
+                yield True
 
     def _after_failure(self, event: Event, error: Exception, tries: int) -> float | None:
         handled = BatchEffects()

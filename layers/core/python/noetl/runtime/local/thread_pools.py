@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from noetl.domain.commands import Command
@@ -50,6 +50,8 @@ class Pool:
         self._clock = time.monotonic
         self._refused = 0
         """Threads that wait although a command is ready, because there is no place for it."""
+        self._lent = False
+        """A thread outside of the pool runs a command in the place of one of its threads."""
         self._returning: set[int] = set()
         """Threads that take a command in a moment, and for which there is none yet."""
 
@@ -104,6 +106,26 @@ class Pool:
                         raise
             self._turns.add(command, command.execution_id, command.priority, self._clock())
             self.ready.notify()
+
+    @contextmanager
+    def lend(self) -> Iterator[bool]:
+        """Let this thread run a command while the pool runs none.
+
+        Yield False when there is a command: it goes first. A thread of this pool has its own place, after its command.
+        """
+        own = threading.get_ident() in self._returning
+        with self.ready:
+            free = self._turns.running + self._turns.ready == own and not (self._lent or self.closed)
+            if free and not own:
+                self._lent = True
+        try:
+            yield free
+        finally:
+            if free and not own:
+                with self.ready:
+                    self._lent = False
+                    if self._turns.ready:
+                        self.ready.notify()
 
     def resize(self, size: int) -> None:
         """Run so many commands at once from now on. What runs already runs on.
@@ -205,7 +227,7 @@ class Pool:
     def _take(self) -> Command | None:
         with self.ready:
             while not self.closed:
-                free = self._turns.running < self.size
+                free = self._turns.running + self._lent < self.size
                 if free and (command := self._turns.next(self._clock())) is not None:
                     if not self.loaded:
                         self._starved()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import starmap
 from typing import Any
 
 import msgspec
 
 from noetl.domain import ids
-from noetl.domain.commands import FrozenScope
+from noetl.domain.commands import Command, FrozenScope
 from noetl.domain.events import Cancel, CommandDone, LoopDone, MainEvent, Pause, Redrive, Start
 from noetl.domain.facts.facts import Compensating, Ending, Failed, Superseded, encode_facts
 from noetl.domain.outcomes.report_checks import plain_text
@@ -39,23 +40,27 @@ def make_change(
     execution_id: int,
     snapshot: Snapshot | None,
     decisions: list[tuple[MainEvent, Decision]],
-    now: float,
+    times: Sequence[float],
     deps: EngineDeps,
 ) -> Change:
-    """Build one Change for all decisions, in order. Blobs are durable before it is returned."""
+    """Build one Change for all decisions, in order. Blobs are durable before it is returned.
+
+    ``times``: when each was decided.
+    """
     slots: dict[tuple[str, str], Any] = {}
     rows: list[EventRow] = []
-    for event, decision in decisions:
+    for (event, decision), at in zip(decisions, times, strict=True):
         for uri, data in decision.blobs:
             deps.results.put(uri, data)
         slots |= decision.slots
         rows.append(
             EventRow(
-                event.event_id, decision.state.seq, _leading(decision), encode_facts(decision.facts), at=now
+                event.event_id, decision.state.seq, _leading(decision), encode_facts(decision.facts), at=at
             )
         )
     last = decisions[-1][1]
     each = [decision for _, decision in decisions]
+    _forget_answered(each)
     _forget_dropped(each)
     all_of = _joined(each)
     state = last.state
@@ -179,6 +184,24 @@ def _forget_dropped(decisions: list[Decision]) -> None:
         decision.issue = [command for command in decision.issue if command.run not in dropped]
         decision.waiting = [command for command in decision.waiting if command.run not in dropped]
         dropped.update(decision.drop_runs)
+
+
+def _forget_answered(decisions: list[Decision]) -> None:
+    """Drop commands that one event of a batch issued and a later one answered.
+
+    They ran ahead; the store never has them.
+    """
+    issued: set[tuple[str, int, int]] = set()
+    for decision in decisions:
+        if issued and (answered := issued.intersection(decision.close)):
+            decision.close = [fence for fence in decision.close if fence not in answered]
+            for one in decisions:
+                one.issue = [command for command in one.issue if _fence(command) not in answered]
+        issued.update(map(_fence, decision.issue))
+
+
+def _fence(command: Command) -> tuple[str, int, int]:
+    return command.command_id, command.attempt, command.turn
 
 
 def _spared(decisions: list[Decision]) -> tuple[int, ...]:

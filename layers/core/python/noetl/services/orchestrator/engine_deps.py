@@ -10,7 +10,7 @@ import msgspec
 
 from noetl.domain.callbacks import CallbackId
 from noetl.domain.commands import Command
-from noetl.domain.events import Event, TimerFired
+from noetl.domain.events import CommandDone, Event, TimerFired
 from noetl.domain.state import Status
 from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits, no_proofs
@@ -87,6 +87,8 @@ class BatchEffects:
     """Starts that were refused, because another execution has their id: (execution id, event id)."""
     early: Callable[[Sequence[Change]], Begun] | None = None
     """Begins commands of changes that are about to be written; those that are issued then are not in ``commands``."""
+    ahead: Callable[[Command], CommandDone | None] | None = None
+    """Runs a command before the change is written that issues it, and returns its outcome. None: the change has to be written first."""
     awaited: Callable[[int], bool] = lambda execution_id: False
     """Whether this process waits for the result of an execution."""
     results: dict[int, Any] = field(default_factory=dict)

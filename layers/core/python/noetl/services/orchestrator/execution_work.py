@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
 from noetl.domain import ids
+from noetl.domain.commands import Command
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, MainEvent, Pause, Resume, Start
 from noetl.dsl.program import Program
@@ -15,6 +17,14 @@ from noetl.engine.scopes.slot_view import SCOPES
 from noetl.ports.executions.execution_store import Change, EventRow, LoadRequest
 from noetl.services.orchestrator.build_commit import late_row
 from noetl.services.orchestrator.engine_deps import EngineDeps
+
+
+class AheadRun(msgspec.Struct, frozen=True):
+    """A command that ran before it was issued. ``at``: when it had ended, by the store's time."""
+
+    command: Command
+    done: CommandDone
+    at: float
 
 
 class Work(msgspec.Struct):
@@ -31,6 +41,10 @@ class Work(msgspec.Struct):
     """All its slots are read, so that this process knows it from now on."""
     refused: NoetlError | None = None
     """Why it cannot begin."""
+    ahead: Callable[[Command], CommandDone | None] | None = None
+    """See ``BatchEffects.ahead``."""
+    ran: list[AheadRun] = msgspec.field(default_factory=list)
+    """A decision that is repeated with more slots runs none of these again."""
     taken: frozenset[int] = frozenset()
     """Ids that the store refused for its children."""
 
@@ -39,6 +53,22 @@ class Work(msgspec.Struct):
         if found is None:
             found = self.programs[name] = deps.programs(name)
         return found
+
+    def run_ahead(self, command: Command, clock: Callable[[], float]) -> AheadRun | None:
+        """Run a command that is not issued. None: it has to be issued first.
+
+        ``clock``: the store's time.
+        """
+        known = next((ran for ran in self.ran if ran.command == command), None)
+        if known is None and self.ahead is not None and (done := self.ahead(command)) is not None:
+            known = AheadRun(command, done, clock())
+            self.ran.append(known)
+        return known
+
+    def stay_behind(self) -> bool:
+        """Run nothing ahead any more. Return whether something did."""
+        ran, self.ahead, self.ran = bool(self.ran), None, []
+        return ran
 
     def starts(self) -> bool:
         """Check whether the first event is a Start, so that no read is needed.

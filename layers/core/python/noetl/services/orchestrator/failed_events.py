@@ -153,7 +153,7 @@ def _commit(event: Event, error: Exception, deps: EngineDeps, handled: BatchEffe
         deps.store.record_superseded(rows, [(inner.execution_id, name) for name in settled])
         return
     with_any = replace(deps, programs=_any_program(deps))
-    change = make_change(inner.execution_id, snapshot, [(stand_in, decision)], loaded.now, with_any)
+    change = make_change(inner.execution_id, snapshot, [(stand_in, decision)], [loaded.now], with_any)
     change = msgspec.structs.replace(change, handled=settled, limited=True)
     committed = deps.store.commit([change], deps.owner)
     handled.add(committed.commands, committed.events)

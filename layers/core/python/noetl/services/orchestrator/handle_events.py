@@ -7,6 +7,7 @@ execution again, alone, so that one bad execution harms only itself.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeGuard
 
@@ -32,7 +33,7 @@ from noetl.domain.ids import cascade_parent
 from noetl.domain.outcomes.report_checks import fitting
 from noetl.domain.state import ExecutionState
 from noetl.domain.unreadable import UnreadableRowError
-from noetl.engine.decision import Decision
+from noetl.engine.decision import Decision, does_one_command
 from noetl.engine.folds.compensation import REPORT
 from noetl.engine.pausing import Waiting, waits
 from noetl.engine.scopes.prefetch import prefetch
@@ -55,7 +56,7 @@ from noetl.services.orchestrator.build_commit import make_change
 from noetl.services.orchestrator.complete_events import Completion
 from noetl.services.orchestrator.decide import decide_one
 from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
-from noetl.services.orchestrator.execution_work import Decided, Work, settled_names
+from noetl.services.orchestrator.execution_work import AheadRun, Decided, Work, settled_names
 from noetl.services.orchestrator.handle_items import handle_items
 from noetl.services.orchestrator.id_collisions import commit_with_free_ids, refuse_start, was_unborn
 from noetl.services.orchestrator.loop_redrive import earlier_loop
@@ -93,7 +94,7 @@ def handle_events(
         elif isinstance(event, ItemsDone):
             items.append(event)
         elif not isinstance(event, (Held, WorkAdvanced)):
-            found = work.setdefault(event.execution_id, Work(event.execution_id))
+            found = work.setdefault(event.execution_id, Work(event.execution_id, ahead=handled.ahead))
             if isinstance(event, (Pause, Resume)):
                 found.events += in_order(event, found.events, deps.store)
                 # A remembered snapshot does not show a pause or resume that was delivered before and did not fit then.
@@ -139,6 +140,13 @@ def _handle(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding:
                 for work in works:
                     _handle([work], deps, handled, holding)
                 return
+        except InfrastructureError:
+            raise
+        except Exception as error:
+            ahead = [work.execution_id for work in works if work.stay_behind()]
+            if not ahead:
+                raise
+            deps.log(f"executions {ahead} are decided again without runs ahead: {error!r}")
     raise InfrastructureError(
         f"execution {works[0].execution_id} is changed by other processes again and again", code="contention"
     )
@@ -196,6 +204,8 @@ def _round(works: list[Work], deps: EngineDeps, handled: BatchEffects, holding: 
     changes = [decided.change for decided in outcome.values() if decided.change is not None]
     if changes:
         committed, left = _commit(changes, deps, handled)
+        for work in works:
+            work.ran = []
         handled.add(left, committed.events)
         for change in changes:
             add_effects(change, handled, outcome[change.execution_id].slots)
@@ -224,16 +234,18 @@ def _commit(
 def _read(works: list[Work], deps: EngineDeps) -> tuple[Loaded, dict[int, int]]:
     """Read the snapshots that the decisions need.
 
-    Also returns (execution → bytes of history) for the executions that this process remembers whole and did not read.
+    Also returns (execution → bytes of history) for the executions that this process knows whole: it remembers them, or they begin.
     """
     now = deps.recent.now() if deps.recent is not None else None
     if deps.recent is None or now is None:
         for work in works:
             work.whole = _reads_whole(work, deps)
         loaded = deps.store.load([work.request() for work in works])
-        if deps.recent is not None:
-            deps.recent.observe(loaded.now)
-        return loaded, {}
+        if deps.recent is None:
+            return loaded, {}
+        deps.recent.observe(loaded.now)
+        begins = [work for work in works if work.starts() and work.execution_id not in loaded.executions]
+        return loaded, dict.fromkeys((work.execution_id for work in begins), 0)
     known: dict[int, int] = {}
     executions: dict[int, Snapshot] = {}
     missing: list[LoadRequest] = []
@@ -299,7 +311,7 @@ def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) 
     while True:
         try:
             with outages():
-                return _decide(work, loaded, deps)
+                return _decide(work, loaded, deps, known)
         except NeedSlots as need:
             reads += 1
             if need.names <= work.names and need.scopes <= work.scopes:
@@ -307,10 +319,16 @@ def _decide_isolated(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) 
                 raise RuntimeError(f"a decision asks again for slots that were read: {need}") from None
             work.names |= need.names
             work.scopes |= need.scopes | (SCOPES if reads >= READS else frozenset())
-            loaded = deps.store.load([work.request()])
+            again = deps.store.load([work.request()])
+            loaded = msgspec.structs.replace(again, now=loaded.now) if work.ran else again
+        except Exception as error:
+            # It may be about an event that follows from a run ahead: the first one is decided, and written, without.
+            if not work.stay_behind():
+                raise
+            deps.log(f"execution {work.execution_id} is decided again without runs ahead: {error!r}")
 
 
-def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
+def _decide(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decided:
     snapshot = loaded.executions.get(work.execution_id)
     born = snapshot is not None and snapshot.version > 0
     state = _state(work, snapshot, deps) if snapshot is not None and born else ExecutionState()
@@ -326,12 +344,16 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
     )
     decided = Decided()
     decisions: list[tuple[MainEvent, Decision]] = []
-    for event in work.events:
-        known = {handled.event_id for handled, _ in decisions}
+    times: list[float] = []
+    left: deque[MainEvent] = deque(work.events)
+    now, ahead = loaded.now, False
+    while left:
+        event = left.popleft()
         if decided.again or (isinstance(event, Redrive) and decisions):
             decided.again.append(event)
             continue
-        if _needs_nothing(event, snapshot, born, known, decided, loaded.now, deps):
+        applied = {handled.event_id for handled, _ in decisions}
+        if not ahead and _needs_nothing(event, snapshot, born, applied, decided, now, deps):
             continue
         if born and isinstance(event, Start) and not was_unborn(state):
             decided.refused.append(event)
@@ -342,18 +364,30 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps) -> Decided:
             continue
         before = state if born else None
         decision = decide_one(
-            event, before, loaded.now, view, lambda name: work.program_of(name, deps), deps, work.refused
+            event, before, now, view, lambda name: work.program_of(name, deps), deps, work.refused
         )
         if isinstance(decision.facts[0], Superseded):
-            decided.too_late(work.execution_id, event, loaded.now, decision.facts[0].status)
+            decided.too_late(work.execution_id, event, now, decision.facts[0].status)
             continue
         decisions.append((event, decision))
+        times.append(now)
         born, state = True, decision.state
         _show(view, decision)
+        if known and not left and (ran := _run_ahead(work, decision, now, deps)) is not None:
+            ahead, now = True, ran.at
+            left.append(ran.done)
     decided.slots = view.slots
     if decisions:
-        decided.change = make_change(work.execution_id, snapshot, decisions, loaded.now, deps)
+        decided.change = make_change(work.execution_id, snapshot, decisions, times, deps)
     return decided
+
+
+def _run_ahead(work: Work, decision: Decision, now: float, deps: EngineDeps) -> AheadRun | None:
+    """Run the command that a decision issues, where that can be done before it is issued."""
+    recent = deps.recent
+    if work.ahead is None or recent is None or not does_one_command(decision):
+        return None
+    return work.run_ahead(decision.issue[0], lambda: max(now, recent.now() or now))
 
 
 def _state(work: Work, snapshot: Snapshot, deps: EngineDeps) -> ExecutionState:

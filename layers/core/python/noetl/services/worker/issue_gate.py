@@ -1,23 +1,54 @@
-"""The gate of a command that a worker prepares before it is issued."""
+"""The gates of commands that begin before they are issued."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from typing import Any
 
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, NoetlError
+from noetl.domain.kinds import TaskContext
+from noetl.ports.kinds import Kinds
 
 
 class NotIssuedError(InfrastructureError):
-    """The store did not take the change that was to issue this command.
+    """This command is not issued, and does not continue.
 
-    Nothing has been called for it, and nothing may be reported of it. If the engine issues the command after all, it is run as another command.
+    Nothing has been called for it that others can see, and nothing may be reported of it. If the engine issues the command after all, it is
+    run as another command.
     """
 
     def __init__(self) -> None:
         super().__init__("the command was not issued", code="not_issued", retryable=False)
 
 
-class IssueGate:
+class Gate:
+    """What a command passes that begins before it is issued. This one lets everything pass."""
+
+    def begin(self, unseen: bool, light: bool) -> None:
+        """Pass to the pipeline, whose ``stage_traits`` these are. Raises NotIssuedError."""
+
+    def begin_call(
+        self, kinds: Kinds, name: str, raw_params: Mapping[str, Any], context: TaskContext
+    ) -> None:
+        """Pass to a call of a kind. Raises NotIssuedError."""
+
+    def enter(self) -> None:
+        """Pass to the report of an outcome. Raises NotIssuedError."""
+
+    def cut(self, timeout: float) -> float:
+        """Return the seconds that a call may take, of ``timeout``."""
+        return timeout
+
+    def end_call(self, error: NoetlError) -> None:
+        """Pass with the error of a call. Raises NotIssuedError."""
+
+    def may_print(self) -> bool:
+        """Return whether a line of the task may be logged."""
+        return True
+
+
+class IssueGate(Gate):
     """Closed until the store has answered; then the command may begin, or never does."""
 
     def __init__(self) -> None:
@@ -42,6 +73,14 @@ class IssueGate:
         """Wait for the answer of the store, and return whether the command is issued."""
         self._answered.wait()
         return self._issued
+
+    def begin_call(
+        self, kinds: Kinds, name: str, raw_params: Mapping[str, Any], context: TaskContext
+    ) -> None:
+        """Prepare a call while the store has not answered, and wait for its answer."""
+        if self.closed:
+            kinds.prepare(name, raw_params, context)
+        self.enter()
 
     def enter(self) -> None:
         """Wait for the answer of the store. Raises NotIssuedError."""

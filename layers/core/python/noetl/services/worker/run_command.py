@@ -69,7 +69,10 @@ def _run(command: Command, deps: WorkerDeps, emit: Emit) -> None:
     overlay = runner.around.overlay()
     for patch in command.overlay:
         overlay.write(patch)
-    emit_last(CommandDone.of(command, runner.run(None, overlay, command.machine, command.child)))
+    done = CommandDone.of(command, runner.run(None, overlay, command.machine, command.child))
+    if runner.unseen and deps.note_unseen is not None:
+        deps.note_unseen(command, done)
+    emit_last(done)
 
 
 def _prepare(command: Command, deps: WorkerDeps) -> TaskRunner:

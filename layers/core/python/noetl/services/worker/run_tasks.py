@@ -44,7 +44,8 @@ from noetl.services.results.hydrate_values import hydrated
 from noetl.services.results.store_results import Keeper, unpack
 from noetl.services.worker.cached_results import CachedResults
 from noetl.services.worker.external_jobs import ExternalJobs
-from noetl.services.worker.issue_gate import NotIssuedError
+from noetl.services.worker.issue_gate import Gate, NotIssuedError
+from noetl.services.worker.stage_traits import stage_traits
 from noetl.services.worker.task_errors import (
     SECRET_IN_PAYLOAD,
     NotWantedError,
@@ -122,12 +123,16 @@ class TaskRunner:
             deps.folder_of(program) or "",
             program.bounds(command.step, command.stage),
         )
-        self.gate = deps.gate_of(command)
+        self.gate = deps.gate_of(command) or Gate()
         self.lines = None if deps.lines is None else deps.lines.of(command)
         self.timeouts: dict[str, float] = {}
         self.artifacts: dict[str, TaskArtifacts] = {}
         self.longest_seen = MARGIN_SECONDS
         """What a later item's calls are likely to want: the longest time-out so far."""
+        traits = stage_traits(command, program, pipeline)
+        self.unseen = traits.unseen and command.loop is None and command.machine is None
+        """Others cannot see that it runs, as far as it has run."""
+        self.gate.begin(self.unseen, traits.light)
         self.unbegun = False
         """The last pass was handed back before its first call."""
         # Entries of a case may name their tasks alike, and one entry may run at two boundaries.
@@ -253,6 +258,7 @@ class TaskRunner:
     def _call(self, op: RunTask, run: PipelineRun, timeout: float) -> TaskOutcome:
         deps = self.deps
         began = deps.clock()
+        timeout = self.gate.cut(timeout)
         if timeout > deps.longest:
             return self._error(too_long(op, timeout, deps.longest), began, op)
         whole = op.timeout or self._default_timeout(op.kind)
@@ -266,11 +272,10 @@ class TaskRunner:
                 params = self._loaded_params(op.kind, params)
                 given = hydrated(given, self.hydrate)
             context = self._context(op, run, given, timeout)
-            if self.gate is not None:
-                if self.gate.closed:
-                    deps.registry.prepare(op.kind, params, context)
-                self.gate.enter()
-                began = deps.clock()
+            self.gate.begin_call(deps.registry, op.kind, params, context)
+            began = deps.clock()
+            if deps.note_unseen is not None and self.unseen:
+                self.unseen = deps.registry.is_unseen(op.kind, params, context)
             do_deferred()  # of the task before; this one may take long
             answer = deps.registry.run(op.kind, params, context)
             if isinstance(answer, PollRequest):
@@ -278,6 +283,7 @@ class TaskRunner:
         except (NotWantedError, NotIssuedError):
             raise
         except NoetlError as error:
+            self.gate.end_call(error)
             return self._error(error_of(error, self.source_name), began, op)
         except Exception as error:
             self._log(f"defect in kind {op.kind} ({self.prefix}/{op.key}): {type(error).__name__}: {error}")
@@ -405,6 +411,9 @@ class TaskRunner:
 
     def _log_line(self, task: str, attempt: int, index: int | None, line: str) -> None:
         """Log a line of a task's own output."""
+        self.unseen = False
+        if not self.gate.may_print():
+            return
         self.deps.log(self.placed(line := self.secrets.redact_text(line)))
         if self.lines is not None:
             self.lines.add(task, attempt, index, line)

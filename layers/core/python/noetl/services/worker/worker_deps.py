@@ -7,42 +7,22 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 from noetl.domain.commands import Command
-from noetl.domain.kinds import KindSpec, TaskContext, TaskResult, TaskSettings
-from noetl.domain.outcomes.outcomes import ChildRequest, PollRequest, WaitRequest
+from noetl.domain.events import CommandDone
+from noetl.domain.kinds import TaskSettings
 from noetl.domain.results.references import INLINE_LIMIT
 from noetl.domain.workers.container_jobs import Jobs, NoJobs
 from noetl.dsl.program import Program
 from noetl.ports.credentials import Credentials
+from noetl.ports.kinds import Kinds
 from noetl.ports.results import ResultStore
 from noetl.ports.task_cache import TaskCache
 from noetl.services.results.hydration import make_hydrate
 from noetl.services.results.stored_lists import StoredLists
-from noetl.services.worker.issue_gate import IssueGate
+from noetl.services.worker.issue_gate import Gate
 from noetl.services.worker.task_log_writer import LineKeeper
-
-
-class Kinds(Protocol):
-    """The registry as a worker uses it (``noetl.kinds.registry.Registry``)."""
-
-    def spec(self, name: str) -> KindSpec:
-        """Return the facts of a kind. Raises KeyError."""
-
-    def prepare(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> None:
-        """Get ready for a call that may follow.
-
-        It has no effect outside of this machine, and raises nothing.
-        """
-
-    def run(
-        self, name: str, raw_params: Mapping[str, Any], context: TaskContext
-    ) -> TaskResult | ChildRequest | WaitRequest | PollRequest:
-        """Call a kind. Raises TaskError, and other NoETL errors."""
-
-    def stop(self, name: str, state: Mapping[str, Any], context: TaskContext) -> None:
-        """End the external job that a call began. Raises KeyError, and NoETL errors."""
 
 
 def _silent(line: str) -> None:
@@ -87,8 +67,10 @@ class WorkerDeps:
     """``revoked``, when not given."""
     withdrawn: Callable[[Command], bool] = lambda command: False
     """Whether this command is gone from the store, although its step run may continue; asked between calls and between items."""
-    gate_of: Callable[[Command], IssueGate | None] = lambda command: None
+    gate_of: Callable[[Command], Gate | None] = lambda command: None
     """What a command has to pass before its first call; None: it may begin."""
+    note_unseen: Callable[[Command, CommandDone], None] | None = None
+    """Notes the outcome of a command whose run others cannot see, before it is reported (``run_ahead``)."""
     jobs: Jobs = field(default_factory=NoJobs)
     callback_key: Callable[[Command], str] = lambda command: ""
     """What tokens of a command's callbacks are made with (domain/callbacks.py); empty: none can be made here."""

@@ -78,6 +78,12 @@ class _Lost(msgspec.Struct, frozen=True):
     def run(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> NoReturn:
         raise self._error()
 
+    def is_unseen(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> bool:
+        return False
+
+    def is_at_hand(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> bool:
+        return False
+
     def prepare(self, name: str, raw_params: Mapping[str, Any], context: TaskContext) -> None:
         """Do nothing: no call follows."""
 

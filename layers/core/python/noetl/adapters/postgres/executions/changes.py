@@ -301,7 +301,7 @@ def _has_rare_parts(change: Change) -> bool:
 def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> None:
     execution = change.execution_id
     if change.expected == 0 and change.created is not None:
-        rows["created"].append(_created(execution, change.created))
+        rows["created"].append(_created(change, change.created))
     rows["dropped"] += [{"execution": execution, "run": run} for run in change.drop_runs]
     rows["dropped"] += [{"execution": execution, "over": run} for run in change.over_runs]
     if not change.end:
@@ -335,10 +335,14 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
         rows["cancels"].append({"execution": execution, "what": "release", "begin": begin})
 
 
-def _created(execution_id: int, created: CreatedExecution) -> dict[str, Any]:
-    """Return the row of a new execution; its path and name may be any text of a caller."""
+def _created(change: Change, created: CreatedExecution) -> dict[str, Any]:
+    """Return the row of a new execution; its path and name may be any text of a caller.
+
+    ``age``: seconds from its first event to its last one in this change.
+    """
     return {
-        "execution_id": execution_id,
+        "execution_id": change.execution_id,
+        "age": max(0.0, change.events[-1].at - change.events[0].at) if change.events else 0.0,
         "path": printable(created.path),
         "name": printable(created.name),
         "playbook_version": printable(created.playbook_version),

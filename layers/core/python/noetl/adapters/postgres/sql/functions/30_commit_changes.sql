@@ -36,13 +36,13 @@ BEGIN
         -- One that is new is written once, as this commit leaves it: no first version that the next statement replaces.
         WITH made AS (
             INSERT INTO noetl.execution (execution_id, path, name, playbook_version, parent_execution_id, principal, awaited_by,
-                                         version, status, program, state, ended_at, rests_since, rests_until)
+                                         started_at, version, status, program, state, ended_at, rests_since, rests_until)
             SELECT c.execution_id, c.path, c.name, c.playbook_version, c.parent, c.principal, c.awaited_by,
-                   1, x_status[x.at], x_program[x.at], x_state[x.at]::json,
+                   now() - make_interval(secs => coalesce(c.age, 0)), 1, x_status[x.at], x_program[x.at], x_state[x.at]::json,
                    CASE WHEN x_status[x.at] IN ('completed', 'failed', 'cancelled') THEN now() END,
                    CASE WHEN x_rests[x.at] IS NOT NULL THEN now() END, to_timestamp(x_rests[x.at])
             FROM json_to_recordset(p_created) AS c (
-                execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, parent BIGINT, principal TEXT, awaited_by BIGINT)
+                execution_id BIGINT, path TEXT, name TEXT, playbook_version TEXT, parent BIGINT, principal TEXT, awaited_by BIGINT, age FLOAT8)
             CROSS JOIN LATERAL (SELECT array_position(x_id, c.execution_id) AS at OFFSET 0) x
             ON CONFLICT DO NOTHING RETURNING execution_id
         ) SELECT coalesce(array_agg(execution_id), '{}') INTO fresh FROM made;
