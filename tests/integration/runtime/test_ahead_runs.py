@@ -118,6 +118,7 @@ workflow:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let ahead runs take as long as this machine wants."""
     monkeypatch.setattr(ahead_runs, "SECONDS", PATIENCE)
+    monkeypatch.setattr(run_ahead, "SHORT_SECONDS", PATIENCE)
     monkeypatch.setattr(run_ahead, "MOST_SECONDS", PATIENCE)
 
 
@@ -258,6 +259,7 @@ def test_a_cancel_ends_a_cycle(ground: Ground, monkeypatch: pytest.MonkeyPatch) 
 def test_a_call_that_takes_long_is_made_again_when_it_is_issued(
     ground: Ground, called: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(run_ahead, "SHORT_SECONDS", 0.005)
     monkeypatch.setattr(run_ahead, "MOST_SECONDS", 0.005)
     ground.play(SLEEPS)
     called.clear()

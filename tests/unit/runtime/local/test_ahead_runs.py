@@ -21,7 +21,7 @@ from noetl.dsl.program import Program
 from noetl.kinds.registry import Registry
 from noetl.kinds.support.base import KindParams
 from noetl.runtime.local.ahead_runs import MOST, SECONDS, UNFIT_SECONDS, AheadRuns
-from noetl.services.worker.run_ahead import MOST_SECONDS
+from noetl.services.worker.run_ahead import MOST_SECONDS, SHORT_SECONDS
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.testing.memory import NoCredentials
@@ -175,7 +175,7 @@ def test_a_run_that_took_long_counts_and_is_not_repeated() -> None:
     """Such as one whose templates take long."""
 
     def call(context: TaskContext) -> int:
-        ground.now += MOST_SECONDS
+        ground.now += SHORT_SECONDS
         return 7
 
     ground = Ground(call=call)

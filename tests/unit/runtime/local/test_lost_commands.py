@@ -3,11 +3,13 @@
 import os
 from dataclasses import dataclass, field
 
+import msgspec
 import pytest
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
-from noetl.runtime.local.lost_commands import free_dead
+from noetl.domain.workers.lost_owners import MOST
+from noetl.runtime.local.lost_commands import SharedRunRule, free_dead
 from noetl.runtime.local.process_locks import ProcessLock
 
 
@@ -45,3 +47,25 @@ def test_a_death_counts_once_however_often_the_database_goes_away_meanwhile(tmp_
     assert store.counted == [(7, "1", 3)] and store.freed == ["dead"]
     free_dead(store, mine)
     assert store.freed == ["dead"]
+
+
+def test_executions_that_a_death_disturbed_are_named(tmp_path):
+    dead = ProcessLock(tmp_path, "dead")
+    dead.announce()
+    kept = dead.running(Command(7, "1", 1, "load", "p", "io"))
+    kept.__enter__()
+    os.close(dead._handle)
+    dead._handle = -1
+    store, mine = Store(away=0), ProcessLock(tmp_path, "mine")
+    assert free_dead(store, mine) == {7}
+    assert free_dead(store, mine) == set()
+
+
+def test_what_does_not_wait_is_refused_beside_a_suspect():
+    rule, one = SharedRunRule(), Command(7, "1", 1, "load", "p", "io")
+    with rule.beside(msgspec.structs.replace(one, lost=MOST - 1)) as alone:
+        assert alone
+        with rule.beside(one, wait=False) as may_run:
+            assert not may_run
+    with rule.beside(one, wait=False) as may_run:
+        assert may_run

@@ -299,3 +299,43 @@ def test_commands_that_wait_for_a_place_are_no_load():
     wait_until(lambda: pool.idle == 0 and pool._refused == 1, "a thread that is refused a place")
     assert not pool.loaded
     pool.close(0.0)
+
+
+def test_a_place_is_lent_while_a_pool_has_no_command_and_one_that_comes_waits_for_it():
+    ran = threading.Event()
+    pool = Pool("python", 1, lambda one: ran.set())
+    with pool.lend() as free:
+        assert free
+        with pool.lend() as again:
+            assert not again, "to one thread at a time"
+        pool.submit(command(1))
+        wait_until(lambda: pool.threads and pool._turns.ready == 1, "a command that waits")
+        assert not ran.wait(0.05)
+        with pool.lend() as beside:
+            assert not beside, "the command goes first"
+    assert ran.wait(PATIENCE), "the end of the loan is noticed"
+    pool.close(0.0)
+    with pool.lend() as late:
+        assert not late
+
+
+def test_a_thread_of_the_pool_has_its_own_place_after_its_command():
+    lent = []
+
+    def then(waits: bool) -> None:
+        with pool.lend() as free:
+            lent.append(free)
+            if len(lent) == 1:
+                pool.submit(command(2), apart=True)
+                wait_until(lambda: len(lent) == 2, "a command in the other place")
+
+    pool = Pool("python", 2, lambda one: None, then=then)
+    pool.submit(command(1))
+    wait_until(lambda: len(lent) == 2, "both turns")
+    assert lent == [True, False], "its thread has its turn beside another one"
+    pool.close(0.0)
+
+
+def test_a_pool_without_places_lends_none():
+    with Pool("python", 0, lambda one: None).lend() as free:
+        assert not free

@@ -93,7 +93,7 @@ class AheadRuns:
                 done = run_ahead(command, self._worker(), gate)
         if gate.seen:
             self._unfit.put(place, math.inf)
-        elif gate.is_late:
+        elif gate.is_long:
             self._short.put(place, False)  # until a run that is issued takes less
         elif done is None and not (gate.cold or gate.unknown):
             self._unfit.put(place, self._clock() + UNFIT_SECONDS)

@@ -115,7 +115,7 @@ class Pool:
         """
         own = threading.get_ident() in self._returning
         with self.ready:
-            free = self._turns.running + self._turns.ready == own and not (self._lent or self.closed)
+            free = self.size > 0 and self.load == own and not (self._lent or self.closed)
             if free and not own:
                 self._lent = True
         try:

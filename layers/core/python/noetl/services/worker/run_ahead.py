@@ -24,15 +24,16 @@ from noetl.services.worker.issue_gate import Gate, NotIssuedError
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
 
-MOST_SECONDS = 0.01
-"""How long the calls of a command may take. One that takes longer is ended, and the command runs again when it is issued."""
+SHORT_SECONDS, MOST_SECONDS = 0.01, 0.05
+"""How long commands take that run ahead, and how long the calls of one may take. A call that takes longer is ended, and the command runs
+again when it is issued: its process has to be started again, so a pause of the machine should not end it."""
 ENDED_EARLY = frozenset({"timeout", "cancelled"})
 """Kinds of errors that say nothing of the code."""
 
 
 def is_short(done: CommandDone) -> bool:
     """Return whether a command took so little time that it could run ahead."""
-    return bool(done.outcome.meta.get(DURATION, math.inf) < MOST_SECONDS * 1000)
+    return bool(done.outcome.meta.get(DURATION, math.inf) < SHORT_SECONDS * 1000)
 
 
 class AheadGate(Gate):
@@ -41,7 +42,7 @@ class AheadGate(Gate):
     def __init__(self, clock: Callable[[], float], short: bool) -> None:
         """Begin now. ``clock``: monotonic seconds. ``short``: runs of this stage took little time."""
         self._short = short
-        self._clock, self._until = clock, clock() + MOST_SECONDS
+        self._clock, self._began = clock, clock()
         self.begun = False
         """The pipeline of the command could be prepared."""
         self.refused = False
@@ -52,9 +53,14 @@ class AheadGate(Gate):
         """A call has to be prepared, or it is not known how long the templates take: that changes when the command has run."""
 
     @property
+    def is_long(self) -> bool:
+        """Whether this command takes longer than commands that run ahead."""
+        return self._clock() >= self._began + SHORT_SECONDS
+
+    @property
     def is_late(self) -> bool:
         """Whether the time of this command is over."""
-        return self._clock() >= self._until
+        return self._clock() >= self._began + MOST_SECONDS
 
     def begin(self, unseen: bool, light: bool) -> None:
         """Pass to a pipeline of which others see nothing but calls, and that is known to be short."""
@@ -85,7 +91,7 @@ class AheadGate(Gate):
 
     def cut(self, timeout: float) -> float:
         """Return the seconds that a call may take, of ``timeout``."""
-        return min(timeout, max(0.0, self._until - self._clock()))
+        return min(timeout, max(0.0, self._began + MOST_SECONDS - self._clock()))
 
     def end_call(self, error: NoetlError) -> None:
         """Pass with an error of the code. Raises NotIssuedError for one of a call that was ended."""
