@@ -116,21 +116,21 @@ class Decision(msgspec.Struct):
     """The execution was paused and is not any more: events that were held for it come now."""
 
 
+_OTHERS = tuple(
+    name
+    for name in Decision.__struct_fields__
+    if name not in ("state", "facts", "slots", "issue", "close", "abandoned")
+)
+"""What a decision does beside a change of state and values, and the commands that it issues and closes."""
+
+
 def does_one_command(decision: Decision) -> bool:
     """Return whether a decision does no more than issue one command that may run at once."""
     if len(decision.issue) != 1 or decision.state.status != "running":
         return False
     command = decision.issue[0]
-    others = (
-        *(decision.waiting, decision.drop_runs, decision.left_runs, decision.over_runs, decision.loops),
-        *(decision.gates, decision.wakes, decision.timers, decision.outbox, decision.blobs),
-        *(decision.variables, decision.steer_children),
-    )
     return not (
-        any(others)
-        or decision.end
-        or decision.cancel_children
-        or decision.release
+        any(getattr(decision, name) for name in _OTHERS)
         or command.delay
         or command.limits
         or command.stage == "collection"

@@ -158,8 +158,7 @@ def _move(tables: Tables, change: Change) -> None:
     entry = tables.executions.get(change.execution_id)
     if entry is None:
         assert change.created is not None
-        age = max(0.0, change.events[-1].at - change.events[0].at) if change.events else 0.0
-        entry = ExecutionEntry(change.execution_id, change.created, tables.clock() - age)
+        entry = ExecutionEntry(change.execution_id, change.created, tables.clock() - change.seconds)
         tables.executions[change.execution_id] = entry
     if not entry.created.name and change.created is not None:
         entry.created = msgspec.structs.replace(change.created, labels=entry.created.labels)

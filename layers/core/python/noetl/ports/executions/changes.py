@@ -129,6 +129,11 @@ class Change(msgspec.Struct, frozen=True):
     lives."""
     reaches: tuple[int, ...] = ()
 
+    @property
+    def seconds(self) -> float:
+        """The seconds from the first event to the last one: commands may have run in between."""
+        return max(0.0, self.events[-1].at - self.events[0].at) if self.events else 0.0
+
 
 class Committed(msgspec.Struct, frozen=True):
     """The answer to a commit.

@@ -16,6 +16,7 @@ from noetl.caching.lru_cache import LruCache
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone, Event, Start
 from noetl.services.worker.run_ahead import AheadGate, is_short, run_ahead
+from noetl.services.worker.stage_traits import Place, place_of
 from noetl.services.worker.worker_deps import WorkerDeps
 
 SECONDS = 0.01
@@ -25,13 +26,6 @@ UNFIT_SECONDS = 60.0
 MOST = 64
 """Commands that run ahead in one commit."""
 KEPT = 1024
-
-Place = tuple[str, str, str, int]
-
-
-def place_of(command: Command) -> Place:
-    """Return the stage of a step that a command runs."""
-    return command.program, command.step, command.stage, command.rule
 
 
 class AheadRuns:
@@ -95,7 +89,7 @@ class AheadRuns:
             self._unfit.put(place, math.inf)
         elif gate.is_long:
             self._short.put(place, False)  # until a run that is issued takes less
-        elif done is None and not (gate.cold or gate.unknown):
+        elif done is None and not gate.unready:
             self._unfit.put(place, self._clock() + UNFIT_SECONDS)
         return done
 

@@ -192,12 +192,13 @@ def _forget_answered(decisions: list[Decision]) -> None:
     They ran ahead; the store never has them.
     """
     issued: set[tuple[str, int, int]] = set()
+    answered: set[tuple[str, int, int]] = set()
     for decision in decisions:
-        if issued and (answered := issued.intersection(decision.close)):
-            decision.close = [fence for fence in decision.close if fence not in answered]
-            for one in decisions:
-                one.issue = [command for command in one.issue if _fence(command) not in answered]
+        answered |= issued.intersection(decision.close)
         issued.update(map(_fence, decision.issue))
+    for decision in decisions if answered else ():
+        decision.close = [fence for fence in decision.close if fence not in answered]
+        decision.issue = [command for command in decision.issue if _fence(command) not in answered]
 
 
 def _fence(command: Command) -> tuple[str, int, int]:

@@ -352,9 +352,10 @@ def _decide(work: Work, loaded: Loaded, deps: EngineDeps, known: bool) -> Decide
         if decided.again or (isinstance(event, Redrive) and decisions):
             decided.again.append(event)
             continue
-        applied = {handled.event_id for handled, _ in decisions}
-        if not ahead and _needs_nothing(event, snapshot, born, applied, decided, now, deps):
-            continue
+        if not ahead:
+            applied = {handled.event_id for handled, _ in decisions}
+            if _needs_nothing(event, snapshot, born, applied, decided, now, deps):
+                continue
         if born and isinstance(event, Start) and not was_unborn(state):
             decided.refused.append(event)
             decided.done.append(event.event_id)

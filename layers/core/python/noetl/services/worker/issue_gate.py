@@ -6,8 +6,10 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError, NoetlError
 from noetl.domain.kinds import TaskContext
+from noetl.dsl.program import Pipeline, Program
 from noetl.ports.kinds import Kinds
 
 
@@ -25,8 +27,8 @@ class NotIssuedError(InfrastructureError):
 class Gate:
     """What a command passes that begins before it is issued. This one lets everything pass."""
 
-    def begin(self, unseen: bool, light: bool) -> None:
-        """Pass to the pipeline, whose ``stage_traits`` these are. Raises NotIssuedError."""
+    def begin(self, command: Command, program: Program, pipeline: Pipeline) -> None:
+        """Pass to the pipeline of a command. Raises NotIssuedError."""
 
     def begin_call(
         self, kinds: Kinds, name: str, raw_params: Mapping[str, Any], context: TaskContext

@@ -17,11 +17,13 @@ from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, Event
 from noetl.domain.kinds import TaskContext
 from noetl.domain.outcomes.report_checks import fitting
+from noetl.dsl.program import Pipeline, Program
 from noetl.pipeline.tracing import DURATION
 from noetl.ports.kinds import Kinds
 from noetl.ports.results import ResultStore
 from noetl.services.worker.issue_gate import Gate, NotIssuedError
 from noetl.services.worker.run_command import run_command
+from noetl.services.worker.stage_traits import stage_traits
 from noetl.services.worker.worker_deps import WorkerDeps
 
 SHORT_SECONDS, MOST_SECONDS = 0.01, 0.05
@@ -49,7 +51,7 @@ class AheadGate(Gate):
         """The run wants to read or write a large value, which may take long."""
         self.seen = False
         """Others see the run of this command: it never runs ahead."""
-        self.cold = self.unknown = False
+        self.unready = False
         """A call has to be prepared, or it is not known how long the templates take: that changes when the command has run."""
 
     @property
@@ -62,21 +64,21 @@ class AheadGate(Gate):
         """Whether the time of this command is over."""
         return self._clock() >= self._began + MOST_SECONDS
 
-    def begin(self, unseen: bool, light: bool) -> None:
+    def begin(self, command: Command, program: Program, pipeline: Pipeline) -> None:
         """Pass to a pipeline of which others see nothing but calls, and that is known to be short."""
-        self.begun, self.seen = True, not unseen
-        self.unknown = not (self.seen or light or self._short)
-        if self.unknown:
+        traits = stage_traits(command, program, pipeline)
+        self.begun, self.seen = True, not traits.unseen
+        self.unready = not (self.seen or traits.light or self._short)
+        if self.seen or self.unready:
             raise NotIssuedError
-        self.enter()
 
     def begin_call(
         self, kinds: Kinds, name: str, raw_params: Mapping[str, Any], context: TaskContext
     ) -> None:
         """Pass to a call that others cannot see, and that can be made at once."""
         self.seen = self.seen or not kinds.is_unseen(name, raw_params, context)
-        self.cold = not self.seen and not kinds.is_at_hand(name, raw_params, context)
-        if self.seen or self.cold or self.is_late:
+        self.unready = not self.seen and not kinds.is_at_hand(name, raw_params, context)
+        if self.seen or self.unready or self.is_late:
             raise NotIssuedError
 
     def enter(self) -> None:

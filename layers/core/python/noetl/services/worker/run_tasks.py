@@ -129,10 +129,9 @@ class TaskRunner:
         self.artifacts: dict[str, TaskArtifacts] = {}
         self.longest_seen = MARGIN_SECONDS
         """What a later item's calls are likely to want: the longest time-out so far."""
-        traits = stage_traits(command, program, pipeline)
-        self.unseen = traits.unseen and command.loop is None and command.machine is None
-        """Others cannot see that it runs, as far as it has run."""
-        self.gate.begin(self.unseen, traits.light)
+        self.gate.begin(command, program, pipeline)
+        self.unseen = deps.note_unseen is not None and stage_traits(command, program, pipeline).unseen
+        """Others cannot see that it runs, as far as it has run, and that is to be noted."""
         self.unbegun = False
         """The last pass was handed back before its first call."""
         # Entries of a case may name their tasks alike, and one entry may run at two boundaries.
@@ -274,7 +273,7 @@ class TaskRunner:
             context = self._context(op, run, given, timeout)
             self.gate.begin_call(deps.registry, op.kind, params, context)
             began = deps.clock()
-            if deps.note_unseen is not None and self.unseen:
+            if self.unseen:
                 self.unseen = deps.registry.is_unseen(op.kind, params, context)
             do_deferred()  # of the task before; this one may take long
             answer = deps.registry.run(op.kind, params, context)

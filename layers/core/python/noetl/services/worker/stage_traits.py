@@ -26,12 +26,24 @@ class StageTraits(NamedTuple):
     light: bool
 
 
-_KNOWN: LruCache[tuple[str, str, str, int], StageTraits] = LruCache(KEPT)
+Place = tuple[str, str, str, int]
+
+_KNOWN: LruCache[Place, StageTraits] = LruCache(KEPT)
+
+
+def place_of(command: Command) -> Place:
+    """Return the stage of a step that a command runs."""
+    return command.program, command.step, command.stage, command.rule
 
 
 def stage_traits(command: Command, program: Program, pipeline: Pipeline) -> StageTraits:
-    """Return the traits of a command's stage, which are looked for once."""
-    place = (program.hash, command.step, command.stage, command.rule)
+    """Return the traits of a command's stage, which are looked for once.
+
+    Items, and what continues a turn before, are seen in any case.
+    """
+    if command.loop is not None or command.machine is not None:
+        return StageTraits(unseen=False, light=False)
+    place = place_of(command)
     found = _KNOWN.get(place)
     if found is None:
         tasks = tasks_in((pipeline.tasks, pipeline.sinks))

@@ -338,11 +338,11 @@ def _lifecycle_parts(change: Change, rows: dict[str, list[dict[str, Any]]]) -> N
 def _created(change: Change, created: CreatedExecution) -> dict[str, Any]:
     """Return the row of a new execution; its path and name may be any text of a caller.
 
-    ``age``: seconds from its first event to its last one in this change.
+    ``age``: seconds since it began.
     """
     return {
         "execution_id": change.execution_id,
-        "age": max(0.0, change.events[-1].at - change.events[0].at) if change.events else 0.0,
+        "age": change.seconds,
         "path": printable(created.path),
         "name": printable(created.name),
         "playbook_version": printable(created.playbook_version),
