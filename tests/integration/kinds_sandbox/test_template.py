@@ -151,6 +151,7 @@ def test_a_folder_that_is_replaced_is_the_new_one_for_the_next_execution(pool, a
         assert call(pool, number, read, Places(read=(str(book),))) == text
 
 
+@pytest.mark.full
 def test_folders_of_tasks_may_lie_anywhere(apart):
     """With the layers that there are elsewhere, too, and none sees those of others."""
     (apart / "of another").mkdir()
