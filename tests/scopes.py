@@ -34,8 +34,11 @@ BY_FILE = (
     "tests/unit/bench/test_cost",
     "tests/integration/ui/",
     "tests/integration/store/test_history_sql",
+    "tests/integration/local/test_shortages",
+    "tests/integration/runtime/test_command_start",
+    "tests/integration/own_kind/",
 )
-"""Their tests share a Postgres of their own, the few places of queries over history, or what takes seconds to compute."""
+"""Their tests share a Postgres or an installation of their own, the few places of queries over history, or what takes seconds to compute."""
 BY_FUNCTION = ("tests/unit/", "tests/architecture/")
 """Thousands of small tests: dealt out one by one, a process waits for each longer than it takes."""
 CASE = re.compile(r"tests/conformance/.*\[(?:memory-|postgres-)?([\w-]+/[\w-]+)\]$")

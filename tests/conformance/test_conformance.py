@@ -21,7 +21,7 @@ TERMINAL = {"playbook.completed", "playbook.failed", "execution.cancelled"}
 INLINE_ROW = 48 * 1024
 
 
-@pytest.mark.parametrize(("where", "name"), played(CASES, CASES, sampled(CASES, of_each=3)))
+@pytest.mark.parametrize(("where", "name"), played(CASES, CASES, sampled(CASES, of_each=2)))
 def test_case(where: str, name: str, worker, update_history: bool, request: pytest.FixtureRequest) -> None:
     """In memory every case; on Postgres three of each feature, and all of them in `make test-full`."""
     case = CASES[name]

@@ -42,7 +42,7 @@ def on_postgres(names: Collection[str]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("backend", "name"),
-    played(CASES, on_postgres(CASES), in_memory=sampled(CASES, of_each=4)),
+    played(CASES, on_postgres(CASES), in_memory=sampled(CASES, of_each=2)),
     indirect=["backend"],
 )
 def test_the_newest_form_does_the_same(name: str, backend: Any, worker: Any) -> None:
@@ -101,7 +101,7 @@ def _unaddressed(calls: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("backend", "name"),
-    played(TWINS, on_postgres(TWINS), in_memory=sampled(TWINS, of_each=4)),
+    played(TWINS, on_postgres(TWINS), in_memory=sampled(TWINS, of_each=2)),
     indirect=["backend"],
 )
 def test_a_twin_does_the_same(name: str, backend: Any, worker: Any) -> None:

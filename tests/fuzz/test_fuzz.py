@@ -21,7 +21,7 @@ from tests.notes import NOTES
 from tests.parts import repeated
 
 WISHED = int(os.environ.get("NOETL_FUZZ_INPUTS", "0"))
-INPUTS = WISHED or repeated(gate=250, full=1200)
+INPUTS = WISHED or repeated(gate=150, full=1200)
 MOST_SECONDS = 2.0
 """Processor time of one input; a busy machine does not count."""
 ALL = {"routes": ROUTES, **SURFACES}

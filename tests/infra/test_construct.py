@@ -41,6 +41,7 @@ def stacks(assembly: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.full
 def test_the_stacks_of_the_environment_keep_their_names_beside_the_team_s_own(example: Path) -> None:
     names = stacks(example)
     own = {name for name in names if name.startswith("Noetl-orders-")}
@@ -49,6 +50,7 @@ def test_the_stacks_of_the_environment_keep_their_names_beside_the_team_s_own(ex
     assert names["Noetl-orders-Api"] in artifacts[names["Production-Orders"]]["dependencies"]
 
 
+@pytest.mark.full
 def test_the_team_s_function_may_start_executions_and_do_nothing_else(example: Path) -> None:
     templates = Templates(example, "")
     orders = stacks(example)["Production-Orders"]
@@ -59,6 +61,7 @@ def test_the_team_s_function_may_start_executions_and_do_nothing_else(example: P
     assert arn.endswith(">/$default/POST/api/executions"), arn
 
 
+@pytest.mark.full
 def test_the_flags_of_the_other_app_change_nothing(example: Path, prod: Path) -> None:
     """Except for what the example sets, the resources are those of prod."""
     names = {key: name.removeprefix("Noetl-orders-") for name, key in stacks(example).items()}

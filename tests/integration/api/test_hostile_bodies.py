@@ -11,6 +11,7 @@ from tests.integration.api import hostile_bodies
 from tests.integration.api.hostile_bodies import ENDS, TEXTS, check, check_lists
 from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401
 from tests.integration.api.test_workers import claim, register
+from tests.parts import parted
 
 pytestmark = pytest.mark.postgres
 
@@ -28,7 +29,9 @@ def client(server: Server) -> Client:
     return Client(server.address, server.tokens.add("tester", ["admin", "worker"]))
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize(
+    "text", parted(TEXTS.values(), [TEXTS["half of a pair"], TEXTS["control"]], ids=tuple(TEXTS))
+)
 def test_hostile_bodies_are_kept_or_refused_and_every_list_is_shown(client: Client, text: str) -> None:
     for playbook in (hostile_bodies.PLAIN, hostile_bodies.ASKING, WORK):
         client.register(playbook)

@@ -32,7 +32,7 @@ def home() -> Iterator[Path]:
 
 
 def test_clients_lose_nothing_while_the_database_is_stopped_and_started(home):
-    clients = repeated(gate=40, full=100)
+    clients = repeated(gate=15, full=100)
     plan = Plan(
         clients=clients, seconds=2.0, accepted=50, outages=2, down=(0.3, 0.6), settle=0.5, patience=30.0
     )

@@ -64,6 +64,7 @@ def test_a_test_of_an_execution_passes_until_the_playbook_changes(client: Client
     assert next(finding["where"] for finding in run["cases"][0]["findings"]) == "status"
 
 
+@pytest.mark.full
 def test_what_cannot_be_run_is_refused_at_its_place(client: Client) -> None:
     status, refused = client(
         "POST", "/api/catalog/test", {"content": "apiVersion: x\n", "tests": "cases: []"}

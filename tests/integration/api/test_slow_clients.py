@@ -168,6 +168,7 @@ def test_a_server_ends_beside_slow_clients(serve):
         assert {read(one) for one in slow} == {b""}
 
 
+@pytest.mark.full
 def test_sigterm_ends_a_server_beside_slow_clients(module_database, tmp_path):
     """As `noetl serve` runs: a process, which a service manager ends."""
     environ = {**os.environ, "NOETL_DATABASE_URL": module_database, "NOETL_HOME": str(tmp_path / "home")}

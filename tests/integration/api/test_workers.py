@@ -17,6 +17,7 @@ from noetl.runtime.server.http_worker import HttpWorker, WorkerOptions
 from noetl.runtime.server.serve import Server
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401
+from tests.parts import parted
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
@@ -227,7 +228,8 @@ class Held(Registry):
 
 
 @pytest.mark.parametrize(
-    ("playbook", "cancelled"), [(CALLS, True), (ITEMS, True), (CALLS, False), (ITEMS, False)]
+    ("playbook", "cancelled"),
+    parted([(CALLS, True), (ITEMS, True), (CALLS, False), (ITEMS, False)], [(ITEMS, True)]),
 )
 def test_a_worker_begins_no_call_after_its_execution_was_cancelled(patient, tmp_path, playbook, cancelled):
     """And it goes on where nobody has cancelled anything."""

@@ -37,6 +37,7 @@ def test_weather_loop_pages_and_retries(local, api: Api) -> None:
     assert run.count("loop.item", "start") == 3
 
 
+@pytest.mark.full
 def test_weather_loop_gives_up(local, api: Api) -> None:
     api.serve("weather_loop")
     api.fail("/weather/oslo", 503, 503, 503, 503)
@@ -68,6 +69,7 @@ def test_paginated_endpoints(local, api: Api) -> None:
     assert run.entered("alarm") == 0
 
 
+@pytest.mark.full
 def test_paginated_endpoints_alarm(local, api: Api) -> None:
     api.on("/users", lambda request: (200, {"rows": [], "paging": {"more": False}}))
 
@@ -102,6 +104,7 @@ def test_patient_flow_counts_every_row(local, api: Api) -> None:
     assert len(api.asked("/patients/1/conditions")) == 3, "its two pages, one of them twice"
 
 
+@pytest.mark.full
 def test_patient_flow_misses_a_row(local, api: Api) -> None:
     api.serve("patient_flow", rate=10_000, burst=10_000)
     answer = api.routes.pop("/")
@@ -136,6 +139,7 @@ def test_onboarding_of_a_team(local, api: Api) -> None:
     assert api.asked("/messages")[0].body == {"to": "ada@example.com", "template": "team"}
 
 
+@pytest.mark.full
 def test_onboarding_of_one_user(local, api: Api) -> None:
     api.serve("user_onboarding")
 
@@ -146,6 +150,7 @@ def test_onboarding_of_one_user(local, api: Api) -> None:
     assert api.asked("/messages")[0].body["template"] == "single"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("user", "taken", "problems"),
     [
@@ -200,6 +205,7 @@ def test_fanout_join(local) -> None:
     assert run.entered("merge") == 1
 
 
+@pytest.mark.full
 def test_fanout_join_without_the_optional_branch(local) -> None:
     run = local.run("fanout_join", {"with_reviews": False})
 
@@ -231,6 +237,7 @@ def test_conditional_retry(local, api: Api) -> None:
     )
 
 
+@pytest.mark.full
 def test_conditional_retry_refused(local, api: Api) -> None:
     api.serve("conditional_retry")
     api.fail("/jobs", 400)
@@ -241,6 +248,7 @@ def test_conditional_retry_refused(local, api: Api) -> None:
     assert len(api.requests) == 1
 
 
+@pytest.mark.full
 def test_conditional_retry_job_never_done(local, api: Api) -> None:
     api.serve("conditional_retry", refusals=(), states=["queued"])
 
@@ -270,6 +278,7 @@ def test_config_loader(local, payload: dict, url: str, ttl: int) -> None:
     assert run.slots("ctx")["settings"] == run.result["settings"]
 
 
+@pytest.mark.full
 def test_config_loader_names_every_problem(local) -> None:
     run = local.run("config_loader", {"environment": "broken", "required": ["db_host", "secret"]})
 
@@ -330,6 +339,7 @@ def test_a_link_that_came_by_mail_decides(local, api, said: dict, result: dict, 
     assert link.rpartition("/")[2] not in repr(run.events), "who reads the history cannot answer"
 
 
+@pytest.mark.full
 def test_an_operator_decides_on_the_command_line(cli) -> None:
     started = cli("run", str(EXAMPLES / "operator_approval" / "operator_approval.yaml"), "--json")
     assert started.returncode == 0, started.stderr

@@ -41,6 +41,7 @@ def test_progress(local) -> None:
     }
 
 
+@pytest.mark.full
 def test_progress_of_nothing(local) -> None:
     run = local.run("progress", {"files": ["a.txt"]})
 
@@ -75,6 +76,7 @@ def test_travel_search(local, api: Api) -> None:
     assert "sample-secret" not in history and "sample-token" not in history
 
 
+@pytest.mark.full
 def test_travel_search_never_understood(local, api: Api) -> None:
     api.serve("travel_search", answers=["I cannot help with that."])
 
@@ -85,6 +87,7 @@ def test_travel_search_never_understood(local, api: Api) -> None:
     assert len(api.requests) == 3
 
 
+@pytest.mark.full
 def test_travel_search_with_nothing_to_offer(local, api: Api) -> None:
     api.serve("travel_search", offers=[])
 
@@ -93,6 +96,7 @@ def test_travel_search_with_nothing_to_offer(local, api: Api) -> None:
     assert run.result == {"found": 0, "why": "none of 0 offers fits"}
 
 
+@pytest.mark.full
 def test_travel_search_without_a_model_at_the_end(local, api: Api) -> None:
     api.serve("travel_search")
     answer = api.routes["/"]
@@ -180,6 +184,7 @@ def test_a_service_says_what_to_do_about_a_port_that_is_in_use() -> None:
     assert "--set base=" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 def test_shelf_audit_goes_on_without_a_shelf(local, api: Api) -> None:
     api.serve("shelf_audit")
     shelves = [{"code": "A1", "size": 5}, {"code": "X0", "size": 5}]
@@ -216,6 +221,7 @@ def test_refund_gate_within_the_limit(local, api: Api) -> None:
     assert run.result == {"receipt": "r-o-17", "amount": 60.0, "reason": "within the limit"}
 
 
+@pytest.mark.full
 def test_refund_gate_when_the_charge_is_refused(local, api: Api) -> None:
     api.fail("/refunds", 400)
 
@@ -257,6 +263,7 @@ def test_a_trip_that_cannot_be_had_is_undone(local, api: Api) -> None:
     assert (run.count("compensation.started"), run.count("playbook.failed")) == (1, 1)
 
 
+@pytest.mark.full
 def test_an_undoing_that_fails_does_not_stop_the_others(local, api: Api) -> None:
     api.serve("book_trip", away=9)
 
@@ -270,6 +277,7 @@ def test_an_undoing_that_fails_does_not_stop_the_others(local, api: Api) -> None
     assert run.error["status"] == 409, "the execution fails with what it failed with"
 
 
+@pytest.mark.full
 def test_a_trip_that_can_be_had(local, api: Api) -> None:
     api.serve("book_trip")
 

@@ -73,6 +73,7 @@ def test_it_can_run_again_and_takes_parameters(local, observations) -> None:
     check_numbers(run.result, observations, rain_day=10)
 
 
+@pytest.mark.full
 def test_from_the_command_line(cli, observations) -> None:
     done = cli("run", str(FOLDER / "seattle_weather.yaml"), "--json")
 
@@ -93,6 +94,7 @@ def test_from_the_command_line(cli, observations) -> None:
     assert "read_only" in cli("db", "shell", "--scratch", "-c", "DELETE FROM seattle_weather").stderr
 
 
+@pytest.mark.full
 def test_the_report_is_readable_on_a_terminal(cli) -> None:
     done = cli("run", str(FOLDER / "seattle_weather.yaml"))
 

@@ -149,6 +149,7 @@ result = {'canaries': canaries, 'readable': readable, 'credentials': repr(creden
     assert not any(canary in text + log for canary in CANARIES.values())
 
 
+@pytest.mark.full
 def test_a_command_for_which_no_time_is_left_is_given_back(tmp_path):
     found, _ = worker("result = 1", [{"n": 1}], tmp_path, left=9.0)
     assert len(found["answer"]["batchItemFailures"]) == 2

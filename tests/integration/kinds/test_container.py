@@ -117,8 +117,20 @@ def test_an_image_is_pulled_beside_and_by_whoever_comes_next(home, place):
     ("params", "kind", "error_code", "retryable"),
     [
         ({"command": code("import sys; print('no rows'); sys.exit(3)")}, "unknown", "exit_3", False),
-        ({"command": code("import sys; sys.exit(137)")}, "storage_quota", "out_of_memory", False),
-        ({"image": "nowhere:1", "command": ["x"]}, "not_found", "image_pull_failed", False),
+        pytest.param(
+            {"command": code("import sys; sys.exit(137)")},
+            "storage_quota",
+            "out_of_memory",
+            False,
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            {"image": "nowhere:1", "command": ["x"]},
+            "not_found",
+            "image_pull_failed",
+            False,
+            marks=pytest.mark.full,
+        ),
         ({"command": "missing word"}, "client_error", "start_failed", False),
         ({"secrets": {"DB": "other"}, "command": ["x"]}, "auth", "credential_not_found", False),
         ({"volumes": ["/:/host"]}, "schema", "kind_params", False),

@@ -61,8 +61,8 @@ def call(make_context):
     ("params", "value", "data"),
     [
         ({"secret": "prod/crm", "key": "token"}, CANARY, {"token": CANARY, "user": "me"}),
-        ({"secret": "plain"}, "second", None),
-        ({"secret": "plain", "version": "AWSPREVIOUS"}, "first", None),
+        pytest.param({"secret": "plain"}, "second", None, marks=pytest.mark.full),
+        pytest.param({"secret": "plain", "version": "AWSPREVIOUS"}, "first", None, marks=pytest.mark.full),
         ({"provider": "aws_parameter", "path": "/prod/key"}, CANARY, None),
     ],
 )

@@ -263,6 +263,7 @@ def test_csv_of_strangers_is_read_by_its_first_line(run, artifact, data, rows):
     assert run("duckdb", "SELECT * FROM s", sources={"s": {"ref": artifact(data, "csv")}})["rows"] == rows
 
 
+@pytest.mark.full
 def test_rows_may_have_very_many_columns_and_many_rows_be_inserted(run):
     """Rows of more than two hundred columns are a table, and not one column of mappings."""
     rows = [{f"c{at}": at * number for at in range(250)} for number in range(120)]

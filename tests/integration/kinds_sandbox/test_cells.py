@@ -25,7 +25,7 @@ from noetl.kinds.sandbox.process import TaskLimits
 from tests.integration.kinds_sandbox import leaks
 from tests.integration.kinds_sandbox.conftest import Task
 from tests.integration.kinds_sandbox.leaks import forget_cells, run
-from tests.integration.kinds_sandbox.test_confinement import ground  # noqa: F401
+from tests.integration.kinds_sandbox.test_confinement import combined, ground  # noqa: F401
 from tests.integration.kinds_sandbox.test_pool import watch
 from tests.integration.kinds_sandbox.test_template import gone, template_pid
 from tests.waiting import PATIENCE, wait_until
@@ -80,7 +80,7 @@ def blind(folder: Path) -> str:
     return str(folder)
 
 
-@pytest.mark.parametrize("left_out", ["", "landlock"])
+@combined(["root-", "ordinary-landlock"], left_out=["", "landlock"])
 def test_nothing_of_an_execution_reaches_the_next_one(ground, left_out):  # noqa: F811
     """A cell goes on only where nothing is left."""
     outcome = ground.outcome_of(leaks.__file__, left_out=left_out)
@@ -92,6 +92,7 @@ def test_nothing_of_an_execution_reaches_the_next_one(ground, left_out):  # noqa
     assert {way for way, (_, _, refused) in outcome.items() if refused} - {"a queue of POSIX"} == REFUSED
 
 
+@combined(["ordinary"])
 def test_a_cell_that_looks_at_nothing_would_carry_everything_over(ground):  # noqa: F811
     """Or the test above proves nothing. Landlock, which is left out here, refuses queues of POSIX in any case."""
     outcome = ground.outcome_of(leaks.__file__, blind(ground.root / "blind"), left_out="landlock")

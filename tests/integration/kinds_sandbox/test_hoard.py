@@ -11,7 +11,7 @@ from noetl.kinds.sandbox.layers import layers
 from noetl.kinds.sandbox.noetl_guest.confine import SHARES
 from noetl.kinds.sandbox.noetl_guest.namespaces import COUNTS, ENDED_FIRST, SCRATCH_FILES
 from tests.integration.kinds_sandbox import hoard
-from tests.integration.kinds_sandbox.test_confinement import ground  # noqa: F401
+from tests.integration.kinds_sandbox.test_confinement import combined, ground  # noqa: F401
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or not layers().namespaces or bool(os.statvfs("/proc/sys").f_flag & os.ST_RDONLY),
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.mark.parametrize("left_out", ["", "common_root"])
+@combined(["root-", "ordinary-common_root"], left_out=["", "common_root"])
 def test_a_task_leaves_enough_for_others(ground, left_out):  # noqa: F811
     """As many as it may have are left for the next one, and the kernel ends it before others that have more memory."""
     found = ground.outcome_of(hoard.__file__, left_out=left_out)

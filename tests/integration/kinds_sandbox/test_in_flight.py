@@ -12,13 +12,14 @@ from noetl.kinds.sandbox.noetl_guest.confine import OPEN_FILES
 from noetl.runtime.local.machine_checks import check_open_files
 from tests.integration.kinds_sandbox import in_flight
 from tests.integration.kinds_sandbox.conftest import Task
-from tests.integration.kinds_sandbox.test_confinement import ground  # noqa: F401
+from tests.integration.kinds_sandbox.test_confinement import combined, ground  # noqa: F401
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="other systems start an interpreter for each task"
 )
 
 
+@combined(["root"])
 def test_what_a_task_sends_and_keeps_stops_no_other_execution(ground):  # noqa: F811
     """A worker whose limit is no higher than that of most systems."""
     (messages, why), answer, refused = ground.outcome_of(in_flight.__file__, "1024", "held")
@@ -27,6 +28,7 @@ def test_what_a_task_sends_and_keeps_stops_no_other_execution(ground):  # noqa: 
     assert messages <= 3, "the last one passes the limit by 250, which leaves room for the worker"
 
 
+@combined(["ordinary"])
 def test_an_execution_begins_when_the_kernel_lets_the_worker_send_again(ground):  # noqa: F811
     """Where the limit is too low: it does not fail."""
     _, answer, refused = ground.outcome_of(in_flight.__file__, "300", "ended")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +38,9 @@ workflow:
 """
 
 
-def test_each_playbook_imports_what_its_lock_names(home, tmp_path, monkeypatch):  # noqa: F811
+@pytest.fixture
+def plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of playbooks that want other versions of a library, of which there are wheels."""
     wheels, folder = tmp_path / "wheels", tmp_path / "plays"
     monkeypatch.setenv("NOETL_WHEELS", str(wheels))
     make_wheel(wheels, "shades", "3.0", "NAMES = {1: 'red', 2: 'blue'}\n")
@@ -47,27 +50,42 @@ def test_each_playbook_imports_what_its_lock_names(home, tmp_path, monkeypatch):
     folder.mkdir()
     for name, version in (("first", "1.*"), ("second", "2.*")):
         (folder / f"{name}.yaml").write_text(PLAYBOOK.format(name=name, version=version))
+    return folder
 
-    refused = noetl(home, folder, "run", "first.yaml")
+
+def test_each_playbook_imports_what_its_lock_names(home, plays):  # noqa: F811
+    locked = noetl(home, plays, "lock", ".")
+    assert locked.returncode == 0, locked.stderr
+    text = (plays / "first.lock").read_text()
+    assert "colours==1.0 \\\n    --hash=sha256:" in text and "shades==3.0 \\\n" in text
+    first = noetl(home, plays, "run", "first.yaml")
+    shown = first.stdout + first.stderr
+    assert first.returncode == 0, shown
+    assert "installing 2 libraries of this playbook" in shown and "pip: Processing" in shown
+    result = json.loads(noetl(home, plays, "result", "latest", "--json").stdout)
+    assert result == {"shade": "red", "of the worker": False, "others": []}
+    second = noetl(home, plays, "run", "second.yaml", "--json")
+    assert second.returncode == 0, second.stdout + second.stderr
+    result = json.loads(second.stdout.splitlines()[-1])["result"]
+    assert result == {"shade": "blue", "of the worker": False, "others": []}
+
+
+@pytest.mark.full
+def test_a_playbook_without_its_lock_is_refused_and_the_catalog_keeps_the_lock(home, plays):  # noqa: F811
+    refused = noetl(home, plays, "run", "first.yaml")
     assert refused.returncode == 2
     assert "first.yaml:4:35: lock-missing" in refused.stderr and "noetl lock" in refused.stderr
 
-    locked = noetl(home, folder, "lock", ".")
-    assert locked.returncode == 0, locked.stderr
-    text = (folder / "first.lock").read_text()
-    assert "colours==1.0 \\\n    --hash=sha256:" in text and "shades==3.0 \\\n" in text
-    for name, shade in (("first", "red"), ("second", "blue")):
-        ran = noetl(home, folder, "run", f"{name}.yaml")
-        shown = ran.stdout + ran.stderr
-        assert ran.returncode == 0, shown
-        assert "installing 2 libraries of this playbook" in shown and "pip: Processing" in shown
-        result = json.loads(noetl(home, folder, "result", "latest", "--json").stdout)
-        assert result == {"shade": shade, "of the worker": False, "others": []}
+    assert noetl(home, plays, "lock", "first.yaml").returncode == 0
+    ran = noetl(home, plays, "run", "first.yaml")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    result = json.loads(noetl(home, plays, "result", "latest", "--json").stdout)
+    assert result == {"shade": "red", "of the worker": False, "others": []}
 
-    shutil.rmtree(wheels)
-    assert noetl(home, folder, "register", "first.yaml").returncode == 0
-    shutil.rmtree(folder)
-    again = noetl(home, tmp_path, "run", "first", "--json")
+    shutil.rmtree(plays.parent / "wheels")
+    assert noetl(home, plays, "register", "first.yaml").returncode == 0
+    shutil.rmtree(plays)
+    again = noetl(home, plays.parent, "run", "first", "--json")
     assert again.returncode == 0, (
         "the lock is in the catalog, and its libraries are installed: " + again.stderr
     )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +33,9 @@ workflow:
 """
 
 
-def test_modules_run_with_their_version_and_leave_nothing_behind(home, tmp_path):  # noqa: F811
+@pytest.fixture
+def plays(tmp_path: Path) -> Path:
+    """A folder with the playbook and its modules."""
     folder = tmp_path / "plays"
     (folder / "lib").mkdir(parents=True)
     (folder / "p.yaml").write_text(PLAYBOOK)
@@ -38,19 +43,35 @@ def test_modules_run_with_their_version_and_leave_nothing_behind(home, tmp_path)
     (folder / "lib" / "tax.py").write_text(
         "from rates import WHOLE\n\n\ndef share(parts):\n    return WHOLE / parts\n"
     )
-    ran = noetl(home, folder, "run", "p.yaml", "--json")
+    return folder
+
+
+def ended(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    """What the last line of a run tells."""
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def test_modules_run_with_their_version_and_leave_nothing_behind(home, plays):  # noqa: F811
+    ran = noetl(home, plays, "run", "p.yaml", "--json")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    (folder / "rates.py").write_text("WHOLE = 24\nCALLS = []\n")
-    assert noetl(home, folder, "run", "p.yaml", "--json").returncode == 0
-    changed = noetl(home, folder, "result", "latest", "--json")
-    assert json.loads(changed.stdout)["share"] == 24.0, (
-        "a result of other modules is not taken from the cache"
-    )
-    shutil.rmtree(folder)
-    again = noetl(home, tmp_path, "run", "beside", "--set", "parts=3", "--json")
-    result = noetl(home, tmp_path, "result", "latest", "--json")
+    (plays / "rates.py").write_text("WHOLE = 24\nCALLS = []\n")
+    changed = noetl(home, plays, "run", "p.yaml", "--json")
+    assert ended(changed)["result"]["share"] == 24.0, "a result of other modules is not taken from the cache"
+    shutil.rmtree(plays)
+    again = noetl(home, plays.parent, "run", "beside", "--set", "parts=3", "--json")
     assert again.returncode == 0, again.stdout + again.stderr
-    assert json.loads(result.stdout) == {"share": 8.0, "calls": [3], "path": []}
-    failed = noetl(home, tmp_path, "run", "beside", "--set", "parts=0", "--json")
-    error = json.loads(failed.stdout.splitlines()[-1])["error"]
-    assert error["details"]["traceback"][-1] == "lib/tax.py line 5, in share: return WHOLE / parts"
+    assert ended(again)["result"] == {"share": 8.0, "calls": [3], "path": []}
+
+
+@pytest.mark.full
+def test_an_error_in_a_module_of_the_catalog_names_its_line(home, plays):  # noqa: F811
+    assert noetl(home, plays, "run", "p.yaml", "--json").returncode == 0
+    shutil.rmtree(plays)
+    result = noetl(home, plays.parent, "result", "latest", "--json")
+    assert json.loads(result.stdout)["share"] == 12.0
+    failed = noetl(home, plays.parent, "run", "beside", "--set", "parts=0", "--json")
+    assert (
+        ended(failed)["error"]["details"]["traceback"][-1]
+        == "lib/tax.py line 5, in share: return WHOLE / parts"
+    )

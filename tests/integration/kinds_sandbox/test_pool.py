@@ -24,6 +24,7 @@ from noetl.kinds.sandbox.pool import ChildPool
 from noetl.kinds.sandbox.process import TaskLimits
 from noetl.kinds.sandbox.watch import Watch
 from noetl.system_calls.deferred_work import deferring, has_deferred
+from tests.parts import parted
 from tests.waiting import PATIENCE, wait_until
 
 WHO = "import os, sys\nsys.test_name = getattr(sys, 'test_name', None) or os.urandom(8).hex()\nresult = sys.test_name"
@@ -132,7 +133,7 @@ LEFT = {
 
 
 @linux
-@pytest.mark.parametrize("what", LEFT)
+@pytest.mark.parametrize("what", parted(LEFT, ["memory", "files", "/tmp"]))
 def test_no_execution_meets_a_limit_that_others_have_used_up(make_pool, what):
     if what.startswith("/") and not layers().namespaces:
         pytest.skip("it is the machine's own")

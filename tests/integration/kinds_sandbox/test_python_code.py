@@ -66,6 +66,8 @@ def test_result(python_task, code, given, result):
     [
         ("x = 1\n\ny = x / 0", "ZeroDivisionError", "division by zero (line 3: y = x / 0)", 3),
         ("def main(q):\n    return q", "TypeError", "main() needs 'q': not in args (given: n)", None),
+        ("def main(q):\n    return q", "TypeError", "or give the parameter a default", None),
+        ("import josn", "ModuleNotFoundError", "did you mean 'json'? Else name a file", 1),
         ("import json\nx = 2\njson.loads('{')", "JSONDecodeError", "(line 3: json.loads('{'))", 3),
         ("x = 1\ny = (", "SyntaxError", "'(' was never closed (line 2: y = ()", 2),
         ("result = workload", "NameError", "passed under args", 1),

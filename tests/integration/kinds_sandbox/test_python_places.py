@@ -75,7 +75,7 @@ def noetl(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[
     )
 
 
-GATE = ("literal", "called", "folded", "in the workbook")
+GATE = ("folded", "in the workbook")
 
 
 @pytest.mark.parametrize("spelling", parted(SPELLINGS, GATE))

@@ -201,7 +201,7 @@ LIMITS = [
 """Of each limit one that strikes early, and one that strikes later."""
 
 
-@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, LIMITS[1::4]))
+@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, [LIMITS[5]]))
 def test_a_limit_that_keeps_the_database_from_starting_is_named(used, limit, number, remedy):
     if limit == "RLIMIT_NPROC" and used.user == os.geteuid():
         pytest.skip("this needs a user that runs nothing, which only root can become")
@@ -209,7 +209,7 @@ def test_a_limit_that_keeps_the_database_from_starting_is_named(used, limit, num
     assert used.noetl("version", limit=(limit, max(number, 6 if limit == "RLIMIT_NOFILE" else 0))).code == 0
 
 
-@pytest.mark.parametrize("size", parted(range(20, 100, 20), [40, 80]))
+@pytest.mark.parametrize("size", parted(range(20, 100, 20), [80]))
 def test_a_lack_of_memory_is_told_wherever_it_strikes(used, size):
     """A library may fail to load, a thread to start, a file to be parsed: none of it looks like a lack of memory."""
     done = used.noetl("run", str(used.playbook), limit=("RLIMIT_AS", size * MIB))
@@ -224,7 +224,7 @@ def test_the_doctor_names_the_limit(used):
     assert done.code == 3 and FILES in done.out and "Traceback" not in done.err, done
 
 
-@pytest.mark.parametrize("words", [["list"], ["logs", "latest"]])
+@pytest.mark.parametrize("words", parted([["list"], ["logs", "latest"]], [["list"]]))
 def test_streams_that_cannot_be_written_leave_the_exit_code(used, words):
     with open("/dev/full", "w") as full:  # noqa: PTH123
         assert used.noetl(*words, stdout=full, stderr=full).code == 3
@@ -232,7 +232,7 @@ def test_streams_that_cannot_be_written_leave_the_exit_code(used, words):
     assert "Traceback" not in told
 
 
-USERS = parted([True, False], [False], ids=["root", "ordinary"])
+USERS = parted([True, False], [], ids=["root", "ordinary"])
 
 
 @pytest.fixture(params=USERS)
@@ -242,7 +242,7 @@ def owner(request, user: int) -> int:
     return 0 if request.param else user
 
 
-@pytest.mark.parametrize("size", parted([2, 45, 60], [2, 60]))
+@pytest.mark.parametrize("size", parted([2, 45, 60], [2]))
 def test_a_disk_too_small_for_a_new_home_is_named(user, size):
     with small_disk(size) as disk:
         place = Place(disk, user)

@@ -134,6 +134,7 @@ def test_a_playbook_uses_it(noetl):
     assert "sesame-open" not in done.stdout + done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.postgres
 def test_its_errors_are_the_tasks(noetl):
     done = noetl("run", "refused.yaml", "--json")
@@ -142,6 +143,7 @@ def test_its_errors_are_the_tasks(noetl):
     assert (error["kind"], error["code"]) == ("client_error", "redis_error")
 
 
+@pytest.mark.full
 def test_its_parameters_are_checked_where_they_stand(noetl):
     done = noetl("validate", "wrong.yaml")
     assert done.returncode == 2

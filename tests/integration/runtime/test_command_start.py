@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.parts import parted
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -121,7 +122,9 @@ def test_a_run_asks_the_database_little_and_starts_few_processes(place):
         assert 1 <= started.count("noetl_guest.template") <= 2
 
 
-@pytest.mark.parametrize(("words", "statements"), [(("list",), 2), (("status",), 6)])
+@pytest.mark.parametrize(
+    ("words", "statements"), parted([(("list",), 2), (("status",), 6)], [(("status",), 6)])
+)
 def test_a_command_that_looks_signs_in_twice_and_loads_neither_engine_nor_worker(place, words, statements):
     told = probe(place, *words)
     assert told["signed"] == 2, "migrations, and one session"

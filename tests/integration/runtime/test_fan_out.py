@@ -20,7 +20,7 @@ STALL = 240.0
     ("children", "items"),
     [
         # More loops in one batch than a store remembers.
-        pytest.param(300, 20, id="children with loops"),
+        pytest.param(300, 20, id="children with loops", marks=pytest.mark.full),
         pytest.param(repeated(gate=1000, full=3000), 0, id="children of one step"),
     ],
 )

@@ -57,6 +57,7 @@ def test_ten_thousand_items_are_issued_counted_and_joined_once(runtime):
     assert not any(runtime.store.open_work(execution).values())
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_loop(runtime):
     peaks = {}
     play(runtime, 500)

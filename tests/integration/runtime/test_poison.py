@@ -126,6 +126,7 @@ def test_a_poison_pill_ends_as_worker_lost_and_others_go_on(noetl, database, tmp
     assert "3 processes died while they ran it" in history and "answered" in history
 
 
+@pytest.mark.full
 def test_commands_that_look_or_cancel_run_nothing_that_a_process_died_of(noetl, database, tmp_path):
     assert noetl("run", str(tmp_path / "poison.yaml"))[0] == KILLED
     for command in (["list"], ["status", "latest"], ["events", "latest"], ["analyze", "latest"], ["doctor"]):
@@ -136,6 +137,7 @@ def test_commands_that_look_or_cancel_run_nothing_that_a_process_died_of(noetl, 
     assert code == 0 and json.loads(told.splitlines()[0])["status"] == "cancelled", told
 
 
+@pytest.mark.full
 def test_what_is_patched_after_a_crash_does_not_run_what_it_died_of(noetl, database, tmp_path):
     assert noetl("run", str(tmp_path / "poison.yaml"))[0] == KILLED
     code, told = noetl("ctx", "patch", "latest", "--set", "approved=true", "--json")

@@ -128,6 +128,7 @@ def test_a_server_runs_what_was_registered(database, tmp_path):
     assert len(lines) == len(places)
 
 
+@pytest.mark.full
 def test_a_run_of_a_file_runs_the_file(database, tmp_path):
     home, file = tmp_path / "home", tmp_path / "flow.yaml"
     file.write_text(playbook("alone"))

@@ -120,6 +120,7 @@ def test_a_killed_process_loses_and_doubles_nothing(tmp_path, database, at_once)
         assert warm(runtime) not in before, "another one is started"
 
 
+@pytest.mark.full
 def test_a_command_that_kills_its_process_is_given_up_and_spares_the_engine(
     tmp_path, database, at_once, monkeypatch
 ):

@@ -88,6 +88,7 @@ def test_the_last_user_stops_the_server(folder):
     assert twice.stop() is True and not running(folder)
 
 
+@pytest.mark.full
 def test_what_is_asked_for_meanwhile_happens_once_between_start_and_use(folder, monkeypatch):
     order = []
     monkeypatch.setattr(processes, "_spawn", noting(order, processes._spawn))
@@ -106,6 +107,7 @@ def noting(order, function):
     return noted
 
 
+@pytest.mark.full
 def test_where_the_system_cannot_tell_of_an_end_the_server_is_waited_for_too(folder, monkeypatch):
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     server = open_embedded(folder)
@@ -168,6 +170,7 @@ def test_a_stale_pid_file_does_not_stop_a_start(folder, pid):
         assert kept(server) == "durable"
 
 
+@pytest.mark.full
 def test_a_server_that_lost_its_socket_is_replaced(folder, monkeypatch):
     """The server of a removed folder takes the socket of its successor along when it notices the removal."""
     monkeypatch.setattr(processes, "RETRY_SECONDS", 0.0)
@@ -179,6 +182,7 @@ def test_a_server_that_lost_its_socket_is_replaced(folder, monkeypatch):
         assert kept(server) == "durable"
 
 
+@pytest.mark.full
 def test_a_number_that_the_server_of_another_folder_has_by_now_does_not_stop_a_start(folder):
     root = Path(tempfile.mkdtemp(prefix="noetl-emb-"))
     try:

@@ -191,6 +191,7 @@ LONG_ROW = (
 ENDLESS_ROW = "SELECT strpos(lpad('', 20000000, 'a'), 'b' || lpad('', 1000000, 'a'))"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "darwin", reason="the processes of a server are not seen there")
 @pytest.mark.timeout(PATIENCE)
 def test_a_query_that_cannot_be_interrupted_does_not_hold_up_the_stop_of_the_server(tmp_path, monkeypatch):

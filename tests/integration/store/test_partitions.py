@@ -32,7 +32,7 @@ from noetl.services.results.prune import (
     keep_to,
     prune,
 )
-from tests.parts import repeated
+from tests.parts import parted, repeated
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -150,7 +150,7 @@ def test_history_goes_with_its_partition_and_nothing_else_does(place):
     place.tidy()
     sleeping = place.run(NOW + 100, rows=5, status="running")
     made, most = [], 0
-    for hour in range(0, repeated(gate=25, full=60) * 24, 8):
+    for hour in range(0, repeated(gate=12, full=60) * 24, 8):
         place.now = NOW + hour * 3600.0
         made.append(place.run(place.now, rows=3))
         with_end = "UPDATE noetl.execution SET ended_at = to_timestamp(%s) WHERE execution_id = %s"
@@ -223,7 +223,10 @@ def drop(place: Place) -> bool:
     return place.retention.drop_history(place.now - KEPT * DAY, 0.0)
 
 
-@pytest.mark.parametrize("lock", ["ROW EXCLUSIVE", "ACCESS SHARE"], ids=["writes", "reads"])
+LOCKS = ["ROW EXCLUSIVE", "ACCESS SHARE"]
+
+
+@pytest.mark.parametrize("lock", parted(LOCKS, LOCKS[:1], ids=["writes", "reads"]))
 def test_who_writes_or_reads_is_waited_for_and_then_left_alone(place, database, lock):
     gone, runs = due(place)
     before = place.parts()
@@ -237,7 +240,7 @@ def test_who_writes_or_reads_is_waited_for_and_then_left_alone(place, database, 
     assert place.rows(gone) == 0 and len(place.store.events(runs)) == 2
 
 
-@pytest.mark.parametrize("what", ["fold", "cut"])
+@pytest.mark.parametrize("what", parted(["fold", "cut"], ["cut"]))
 def test_what_is_interrupted_leaves_everything_as_it_was(place, database, what):
     gone, runs = due(place)
     before, asked = (
@@ -364,7 +367,7 @@ def test_a_partition_of_which_much_is_needed_waits_and_is_swept(place, monkeypat
 
 def test_there_are_never_many_partitions_however_long_they_wait(place, monkeypatch):
     monkeypatch.setattr(adapter, "MOST_MOVED", 0)
-    counts, days = [], repeated(gate=160, full=300)
+    counts, days = [], repeated(gate=100, full=300)
     for day in range(days):
         place.now = NOW + day * DAY
         place.run(place.now, status="running")

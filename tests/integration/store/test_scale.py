@@ -20,6 +20,7 @@ from noetl.domain.state import ExecutionState, Token
 from noetl.ports.executions.answers import ExecutionFilter
 from noetl.services.queries.analyze import AnalyzeDeps, analyze
 from noetl.services.queries.read_execution import describe
+from tests.parts import parted
 
 pytestmark = [
     pytest.mark.postgres,
@@ -202,7 +203,10 @@ RESUME = (
 CANCEL = '[{"execution": PARENT, "run": null, "id": "cancel:1", "reason": "null"}]'
 
 
-@pytest.mark.parametrize("word", [PAUSE, RESUME, CANCEL], ids=["pause", "resume", "cancel"])
+WORDS = [PAUSE, RESUME, CANCEL]
+
+
+@pytest.mark.parametrize("word", parted(WORDS, [CANCEL], ids=["pause", "resume", "cancel"]))
 def test_a_word_to_a_family_reads_no_more_beside_many_that_have_ended(word_blocks, word):
     few, many, foreign = word_blocks(word, 10, 0), word_blocks(word, 3000, 0), word_blocks(word, 10, 3000)
     assert max(many, foreign) < few + 200, (few, many, foreign)

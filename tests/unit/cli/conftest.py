@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import io
 import json
@@ -12,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer.main
 
 from noetl.cli import main
 from noetl.cli.client import runtime_access
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
+
+# Typer reads the parameters of all commands for each line that it parses, which is a third of a test: a process of the suite reads each once.
+typer.main.get_params_from_function = functools.cache(typer.main.get_params_from_function)
 
 
 @dataclass(frozen=True)

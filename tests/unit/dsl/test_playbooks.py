@@ -15,6 +15,7 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.editors.schema import playbook_schema
 from noetl.dsl.program import decode, encode
 from noetl.kinds.registry import Registry
+from tests.parts import parted, sampled
 
 ROOT = Path(__file__).parents[3] / "playbooks"
 FILES = sorted(
@@ -23,6 +24,11 @@ FILES = sorted(
     for path in (ROOT / folder).rglob("*.yaml")
     if "kind: Playbook" in path.read_text()
 )
+CASES = ROOT / "conformance"
+CASE_OF = {path: path.parent.relative_to(CASES).as_posix() for path in FILES if path.is_relative_to(CASES)}
+SAMPLE = sampled(set(CASE_OF.values()), of_each=3)
+PLAYED = [path for path in FILES if path not in CASE_OF or CASE_OF[path] in SAMPLE]
+"""Of the cases, which ``tests/conformance`` compiles as well, a sample."""
 MEANT = re.compile(r"^# lint: (\S+)", re.MULTILINE)
 """A playbook that is about something a lint warns of says so."""
 
@@ -39,7 +45,7 @@ def validator(registry):
     return jsonschema.Draft202012Validator(schema)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", parted(FILES, PLAYED, ids=[str(path.relative_to(ROOT)) for path in FILES]))
 def test_compiles_and_fits_the_schema(path, registry, validator):
     text = path.read_text()
     compiled = compile_playbook(text, source_name=path.name, kinds=registry)

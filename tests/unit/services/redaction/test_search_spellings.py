@@ -181,10 +181,11 @@ WRITERS: dict[str, Callable[[str, Path], str]] = {
 }
 
 
+SAMPLE = ("value", "sealed", "jsonl", "parquet")
 WRITTEN = [(writer, kind) for writer in WRITERS for kind in ("unicode", "ascii")]
 
 
-@pytest.mark.parametrize(("writer", "kind"), parted(WRITTEN, [one for one in WRITTEN if one[1] == "unicode"]))
+@pytest.mark.parametrize(("writer", "kind"), parted(WRITTEN, [(writer, "unicode") for writer in SAMPLE]))
 def test_no_spelling_gets_through(writer: str, kind: str, tmp_path: Path) -> None:
     """What is left is the same for every secret: nothing of it."""
     secret = SECRETS[kind]

@@ -64,6 +64,28 @@ def test_a_task_that_goes_on_is_heard_after_a_moment(monkeypatch):
         kept.clear()
 
 
+def test_a_writer_that_is_not_used_any_more_has_no_thread(monkeypatch):
+    monkeypatch.setattr(task_log_writer, "FLUSH_SECONDS", 0.01)
+    logs = MemoryTaskLogs()
+    keeper = LineKeeper(logs, lambda line: None)
+    for number in (1, 2):
+        keeper.of(Command).add("load", 1, None, "printed")
+        wait_until(lambda: keeper._writer is None, "the end of its thread")
+        assert len(logs.lines[7]) == number
+
+
+def test_lines_are_there_at_the_end_of_their_command_where_no_thread_can_be_started(monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    logs = MemoryTaskLogs()
+    lines = LineKeeper(logs, lambda line: None).of(Command)
+    lines.add("load", 1, None, "printed")
+    lines.flush()
+    assert [line.line for line in logs.lines[7]] == ["printed"]
+
+
 def test_what_cannot_be_kept_is_counted_and_the_task_goes_on():
     said: list[str] = []
     lines = LineKeeper(Away(), said.append).of(Command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import sys
 import warnings
@@ -198,6 +199,14 @@ def _raised(error: Any, memory_bytes: int) -> TaskError:
     )
 
 
+def _near(text: str) -> str:
+    """Begin a hint with the module of Python whose name is nearly the one that was not found."""
+    _, _, named = text.partition("'")
+    wanted = named.partition("'")[0].partition(".")[0][:CODE_NAME]
+    near = difflib.get_close_matches(wanted, sys.stdlib_module_names, n=1)
+    return f"did you mean {near[0]!r}? Else " if near else ""
+
+
 def _where(line: Any, source: Any) -> str:
     if not line:
         return ""
@@ -213,7 +222,9 @@ def _hint(name: str, text: str, memory_bytes: int) -> str:
     if name == "NameError":
         return "what the code needs from the playbook is passed under args"
     if name == "ModuleNotFoundError":
-        return "name a file beside the playbook under `modules:`, or a library under `executor.spec.requirements`"
+        return f"{_near(text)}name a file beside the playbook under `modules:`, or a library under `executor.spec.requirements`"
+    if name == "TypeError" and text.startswith("main() needs "):
+        return "pass it in the task's `args`, or give the parameter a default"
     if name == "MemoryError":
         return f"a python task may use {memory_bytes} bytes of memory"
     if name == "SystemExit":

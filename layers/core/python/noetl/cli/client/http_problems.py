@@ -61,8 +61,8 @@ def error_of(status: int, body: bytes, *, context: str, source_name: str = "") -
 
 _CODES = {401: "unauthenticated", 403: "forbidden", 404: "route_not_found"}
 _HINTS = {
-    401: "`noetl context list` shows as whom it was asked",
-    403: "`noetl context list` shows as whom it was asked; the address may lack its stage",
+    401: "`noetl context list` shows how requests sign in; `noetl context add NAME --url URL --token-file FILE` (or --iam) changes it",
+    403: "`noetl context list` shows how requests sign in; the address may lack its stage",
 }
 
 

@@ -108,7 +108,7 @@ def use(name: Name, as_json: Json = False, home: Home = None) -> None:
 
 @context_app.command("list")
 def list_(as_json: Json = False, home: Home = None) -> None:
-    """Every context: where it is, and as whom it is asked. * marks the one in use."""
+    """List every context: where it is, and how requests sign in. * marks the one in use."""
     from noetl.cli.client.profiles import contexts
     from noetl.cli.render.output import note, out, out_json, table
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from noetl.domain.commands import Command
 from noetl.domain.sizes.table import LINES_BYTES
@@ -32,7 +33,7 @@ class LineKeeper:
         self, logs: TaskLogs, log: Callable[[str], None], clock: Callable[[], float] = time.time
     ) -> None:
         self._logs, self._log, self._clock = logs, log, clock
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._open: set[CommandLines] = set()
         self._writer: threading.Thread | None = None
 
@@ -43,13 +44,17 @@ class LineKeeper:
         return line_time(self._clock())
 
     def began(self, lines: CommandLines) -> None:
-        """Have the writer thread store these lines within a second."""
-        with self._changed:
+        """Have the writer thread store these lines within a second.
+
+        Where the system starts no thread, they are stored when their command ends.
+        """
+        with self._lock:
             self._open.add(lines)
             if self._writer is None:
-                self._writer = threading.Thread(target=self._write, name="noetl-lines", daemon=True)
-                self._writer.start()
-            self._changed.notify()
+                with suppress(RuntimeError):
+                    writer = threading.Thread(target=self._write, name="noetl-lines", daemon=True)
+                    writer.start()
+                    self._writer = writer
 
     def keep(self, execution_id: int, lines: list[TaskLine]) -> None:
         try:
@@ -59,13 +64,17 @@ class LineKeeper:
             self._log(f"{len(lines)} line(s) that tasks of {execution_id} printed are lost: {error}")
 
     def _write(self) -> None:
+        """Store lines while some are added.
+
+        A keeper that is not used any more has no thread.
+        """
         while True:
-            with self._changed:
-                while not self._open:
-                    self._changed.wait()
             time.sleep(FLUSH_SECONDS)
-            with self._changed:
+            with self._lock:
                 waiting, self._open = self._open, set()
+                if not waiting:
+                    self._writer = None
+                    return
             for lines in waiting:
                 lines.flush()
 
