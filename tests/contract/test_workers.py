@@ -96,6 +96,21 @@ def test_a_silent_worker_loses_its_commands_and_one_that_is_heard_of_keeps_them(
     assert had(claims.claim("silent", 9)) == [("1", 3)], "at once"
 
 
+def test_the_outcome_of_a_worker_that_has_left_counts_until_another_one_has_the_command(
+    harness, make, claims
+):
+    """A worker that ends sends its outcomes, and leaves while the engine handles them."""
+    claims.register("leaving", "python", 2, "me")
+    claims.register("able", "python", 9, "me")
+    offer(harness, make, "1", "2")
+    assert had(claims.claim("leaving", 2)) == [("1", 1), ("2", 1)]
+    claims.deregister("leaving")
+    harness.store.commit([make.change(close=(("1", 1, 0),), expected=1)], ME)
+    assert had(claims.claim("able", 9)) == [("2", 2)], (
+        "the first one is over, and the other one is there at once"
+    )
+
+
 def test_what_nobody_keeps_is_anybodys(harness, make, claims, registry):
     """Without workers that live, and without a process that offers, others run it."""
     brief = Claims(registry, harness.store, {"python"}, lease_seconds=0.1)

@@ -70,7 +70,7 @@ class MemoryWorkers:
                 return False
             for entry in _commands(tables):
                 if lease_owners.leaseholder(entry.owner or "") == (worker.pool, name):
-                    _free(tables, entry, worker.pool)
+                    entry.owner = lease_owners.lease(-1.0, worker.pool, name)
             return True
 
     def extend(self, execution_id: int, command_id: str, attempt: int, turn: int, seconds: float) -> bool:

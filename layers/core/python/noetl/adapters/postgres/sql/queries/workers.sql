@@ -38,11 +38,12 @@ WHERE w.namespace = 'default' AND (:name = '' OR w.name = :name)
 ORDER BY w.name;
 
 -- name: drop_worker
--- What it has is offered to others, where its pool is kept, and has no owner otherwise.
+-- The leases of what it has are over at once, so that others can take it. The attempt changes when one does: until then the outcome of a
+-- command counts that the worker has sent, and that the engine has not handled yet.
 WITH gone AS (
-    DELETE FROM noetl.worker WHERE namespace = 'default' AND name = :name RETURNING pool, name, noetl.is_alive('pool:' || pool) AS kept
+    DELETE FROM noetl.worker WHERE namespace = 'default' AND name = :name RETURNING pool, name
 ), freed AS (
-    UPDATE noetl.command c SET owner = CASE WHEN g.kept THEN 'pool:' || g.pool ELSE '' END, attempt = c.attempt + g.kept::integer
+    UPDATE noetl.command c SET owner = regexp_replace(c.owner, '^until:[0-9]+', 'until:0')
     FROM gone g
     WHERE NOT c.waiting AND c.owner_group = 'until:' || 'http:' || g.pool AND noetl.leaseholder(c.owner) = g.pool || ':' || g.name
 )
