@@ -37,11 +37,9 @@ CHECKS = {
     # Tested route by route in test_refusals.
     "ignored_auth": OFF,
 }
-PARTS = 4
+PARTS = 2
 """The operations are dealt out to so many tests."""
 FOUND = frozenset({200, 201, 202, 400, 404, 409, 422})
-LACKING = {0: {201}, 2: {202}}
-"""What no request of a part is answered with: the bodies that are made are not good enough for that."""
 
 
 @pytest.fixture
@@ -121,7 +119,7 @@ def about_what_there_is(known: dict[str, list[str]]) -> Any:
 
 
 @pytest.mark.timeout(SECONDS + 60)
-@pytest.mark.parametrize("part", parted(range(PARTS), [1]))
+@pytest.mark.parametrize("part", parted(range(PARTS), [0]))
 def test_answers_are_those_of_the_document(server, monkeypatch, part):
     # Nobody ends what waits here; how requests wait has tests of its own.
     monkeypatch.setattr("noetl.api.live.change_hub.LIFE_SECONDS", 0.0)
@@ -157,6 +155,6 @@ def test_answers_are_those_of_the_document(server, monkeypatch, part):
                         f"{event.recorder.label}: {check.name}", f"{told}\n{check.failure_info.failure}"
                     )
     assert not wrong, "\n\n".join(f"{name}\n{text}" for name, text in wrong.items())
-    assert statuses >= FOUND - LACKING.get(part, set()), f"the requests are too tame: {sorted(statuses)}"
+    assert statuses >= FOUND, f"the requests are too tame: {sorted(statuses)}"
     assert len(operations) == len(list(schema.get_all_operations()))
     NOTES.append(f"document: {count} requests to {len(operations)} operations")

@@ -58,16 +58,13 @@ def test_each_playbook_imports_what_its_lock_names(home, plays):  # noqa: F811
     assert locked.returncode == 0, locked.stderr
     text = (plays / "first.lock").read_text()
     assert "colours==1.0 \\\n    --hash=sha256:" in text and "shades==3.0 \\\n" in text
-    first = noetl(home, plays, "run", "first.yaml")
-    shown = first.stdout + first.stderr
-    assert first.returncode == 0, shown
-    assert "installing 2 libraries of this playbook" in shown and "pip: Processing" in shown
-    result = json.loads(noetl(home, plays, "result", "latest", "--json").stdout)
-    assert result == {"shade": "red", "of the worker": False, "others": []}
-    second = noetl(home, plays, "run", "second.yaml", "--json")
-    assert second.returncode == 0, second.stdout + second.stderr
-    result = json.loads(second.stdout.splitlines()[-1])["result"]
-    assert result == {"shade": "blue", "of the worker": False, "others": []}
+    for name, shade in (("first", "red"), ("second", "blue")):
+        ran = noetl(home, plays, "run", f"{name}.yaml")
+        shown = ran.stdout + ran.stderr
+        assert ran.returncode == 0, shown
+        assert "installing 2 libraries of this playbook" in shown and "pip: Processing" in shown
+        result = json.loads(noetl(home, plays, "result", "latest", "--json").stdout)
+        assert result == {"shade": shade, "of the worker": False, "others": []}
 
 
 @pytest.mark.full
@@ -79,8 +76,6 @@ def test_a_playbook_without_its_lock_is_refused_and_the_catalog_keeps_the_lock(h
     assert noetl(home, plays, "lock", "first.yaml").returncode == 0
     ran = noetl(home, plays, "run", "first.yaml")
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    result = json.loads(noetl(home, plays, "result", "latest", "--json").stdout)
-    assert result == {"shade": "red", "of the worker": False, "others": []}
 
     shutil.rmtree(plays.parent / "wheels")
     assert noetl(home, plays, "register", "first.yaml").returncode == 0

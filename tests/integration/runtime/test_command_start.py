@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.parts import parted
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -123,7 +122,7 @@ def test_a_run_asks_the_database_little_and_starts_few_processes(place):
 
 
 @pytest.mark.parametrize(
-    ("words", "statements"), parted([(("list",), 2), (("status",), 6)], [(("status",), 6)])
+    ("words", "statements"), [pytest.param(("list",), 2, marks=pytest.mark.full), (("status",), 6)]
 )
 def test_a_command_that_looks_signs_in_twice_and_loads_neither_engine_nor_worker(place, words, statements):
     told = probe(place, *words)

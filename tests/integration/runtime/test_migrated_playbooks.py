@@ -18,7 +18,6 @@ from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.credentials.credentials import CredentialRequest, keep_credential
 from noetl.services.queries import read_execution
-from tests.parts import parted
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
@@ -365,7 +364,11 @@ def test_a_loop_saves_each_item_and_then_the_whole(
 
 @pytest.mark.parametrize(
     ("most", "short", "long"),
-    parted([(6, [2, 3], [4]), (9, [2, 3, 4], []), (1, [], [2, 3, 4])], [(6, [2, 3], [4])]),
+    [
+        (6, [2, 3], [4]),
+        pytest.param(9, [2, 3, 4], [], marks=pytest.mark.full),
+        pytest.param(1, [], [2, 3, 4], marks=pytest.mark.full),
+    ],
 )
 def test_what_follows_an_item_is_done_for_each_and_what_follows_all_once(
     database: str, tmp_path: Path, shelf: tuple[str, list[int]], most: int, short: list[int], long: list[int]

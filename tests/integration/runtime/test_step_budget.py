@@ -7,7 +7,6 @@ import pytest
 from noetl.adapters.embedded import processes
 from tests.bench.playbooks import chain
 from tests.bench.wal import Bench
-from tests.parts import parted
 
 pytestmark = pytest.mark.postgres
 STEPS = 60
@@ -16,7 +15,7 @@ STEPS = 60
 @pytest.mark.skipif(not (processes.binaries() / "pg_waldump").exists(), reason="needs pg_waldump")
 @pytest.mark.parametrize(
     ("kind", "whole", "command", "event"),
-    parted([("tick", 1120, 200, 225), ("python-own", 1240, 255, 275)], [("tick", 1120, 200, 225)]),
+    [("tick", 1120, 200, 225), pytest.param("python-own", 1240, 255, 275, marks=pytest.mark.full)],
 )
 def test_a_step_of_a_chain_writes_each_row_once_in_one_commit(tmp_path, kind, whole, command, event):
     """``whole``: bytes of a step at most, with a share of what its execution writes once; ``command``, ``event``: of these rows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import sys
 import warnings
@@ -201,10 +200,11 @@ def _raised(error: Any, memory_bytes: int) -> TaskError:
 
 def _near(text: str) -> str:
     """Begin a hint with the module of Python whose name is nearly the one that was not found."""
+    from noetl.dsl.diagnostics import did_you_mean
+
     _, _, named = text.partition("'")
-    wanted = named.partition("'")[0].partition(".")[0][:CODE_NAME]
-    near = difflib.get_close_matches(wanted, sys.stdlib_module_names, n=1)
-    return f"did you mean {near[0]!r}? Else " if near else ""
+    nearest = did_you_mean(named.partition("'")[0].partition(".")[0], sys.stdlib_module_names)
+    return f"{nearest} Else " if nearest else ""
 
 
 def _where(line: Any, source: Any) -> str:

@@ -20,7 +20,6 @@ of this.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import sys
 import threading
@@ -221,7 +220,11 @@ class Registry:
         try:
             kind = self._load(name)
         except KeyError:
-            hint = _nearest(name, self.names())
+            from noetl.dsl.diagnostics import (
+                did_you_mean,  # a worker that meets no such name needs none of it
+            )
+
+            hint = did_you_mean(name, self.names())
             raise TaskError(
                 f"there is no tool kind {name!r}", kind="schema", code="unknown_kind", hint=hint
             ) from None
@@ -314,8 +317,3 @@ def _import_kind(name: str, path: str) -> LoadedKind:
             code="kind_unavailable",
         )
     return loaded
-
-
-def _nearest(name: str, known: Iterable[str]) -> str | None:
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {found[0]!r}?" if found else None
