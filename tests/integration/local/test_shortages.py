@@ -324,6 +324,7 @@ def complete(server: Server, accepted: list[str]) -> None:
         wait_until(lambda: server.status(execution_id) == "completed", lambda: server.status(execution_id))  # noqa: B023
 
 
+@pytest.mark.full
 def test_a_server_refuses_while_its_disk_is_full_and_completes_what_it_accepted(crowded):
     server, disk = crowded
     filler = fill(disk)

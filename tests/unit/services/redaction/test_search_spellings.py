@@ -181,7 +181,7 @@ WRITERS: dict[str, Callable[[str, Path], str]] = {
 }
 
 
-SAMPLE = ("value", "sealed", "jsonl", "parquet")
+SAMPLE = ("value", "sealed", "parquet")
 WRITTEN = [(writer, kind) for writer in WRITERS for kind in ("unicode", "ascii")]
 
 

@@ -296,7 +296,10 @@ def describe_diagnostics(diagnostics: Sequence[Any], source_name: str) -> str:
 
 
 def describe_counts(diagnostics: Sequence[Any]) -> str:
-    """Say how many there are of each severity, such as ``1 error, 2 warnings``; empty where there are none."""
+    """Count the problems of each severity: ``1 error, 2 warnings``.
+
+    Empty where there are none.
+    """
     from noetl.dsl.diagnostics import SEVERITIES
 
     counts = Counter(problem.severity for problem in diagnostics)

@@ -73,7 +73,7 @@ class KindSpec:
 
 
 class ParamProblem(msgspec.Struct, frozen=True):
-    """One thing wrong with a task's parameters, or worth knowing about them, found without running it."""
+    """One thing to report about a task's parameters, found without running it."""
 
     path: tuple[str | int, ...]
     message: str

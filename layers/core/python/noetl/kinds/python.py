@@ -99,7 +99,10 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
 
 
 def notes(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
-    """Say why each execution needs a process of its own for the code; nothing where it needs none, or where ``process`` is given."""
+    """Show why each execution starts a process of its own for the code.
+
+    Nothing where it needs none, or where ``process`` is given.
+    """
     code = params.get("code")
     if not isinstance(code, str) or params.get("process", AUTOMATIC) != AUTOMATIC:
         return

@@ -185,7 +185,10 @@ class Registry:
         return problems
 
     def with_notes(self) -> Registry:
-        """Return a registry of the same kinds, whose checks of sound parameters return notes about them."""
+        """Return a registry of the same kinds that checks as this one does, and adds notes.
+
+        ``check`` returns them for parameters without a problem.
+        """
         made = copy(self)
         made._notes = True
         return made

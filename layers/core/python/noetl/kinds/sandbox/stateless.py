@@ -162,7 +162,10 @@ def keeps_nothing(code: str) -> bool:
 
 @lru_cache(MOST_COMPILED)
 def find_kept(code: str) -> Kept | None:
-    """Find the first place where code may keep something for a later call; None: it keeps nothing."""
+    """Find the first place where code may keep something for a later call.
+
+    None: it keeps nothing.
+    """
     if len(code) > MOST_CHARACTERS:
         return Kept(f"it is longer than {MOST_CHARACTERS:,} characters")
     try:
@@ -182,14 +185,17 @@ def find_kept(code: str) -> Kept | None:
 
 
 def _first_doubtful(nodes: list[ast.AST], text: str) -> ast.AST | None:
-    """Return a node that may keep something, of several of a sort the one that is written first."""
+    """Return a node that may keep something: the first one in the order of the text."""
     found = [node for node in nodes if not _is_plain(node)] or _end_later(nodes) or _foreign(nodes, text)
     found = found or _Uses(nodes).out_of_place()
     return min(found, key=_place) if found else None
 
 
 def _place(node: ast.AST) -> tuple[int, int]:
-    """Return the line of a node, and its column from 0 on; nodes without a place have that of what is first in them."""
+    """Return the line of a node, and its column from 0 on.
+
+    A node without a place has that of the first one in it.
+    """
     return next(
         (
             (inner.lineno, inner.col_offset)
@@ -201,7 +207,10 @@ def _place(node: ast.AST) -> tuple[int, int]:
 
 
 def _at(node: ast.AST, code: str, text: str) -> Kept:
-    """Show a node as it is written. ``text``: the code as it was parsed, maybe without its indentation."""
+    """Show a node as it is written.
+
+    ``text``: the code as it was parsed, maybe without its indentation.
+    """
     line, column = _place(node)
     written = ast.get_source_segment(text, node) or text.splitlines()[line - 1][column:]
     first = written.splitlines()[0].strip()
@@ -398,7 +407,7 @@ class _Uses:
 
 
 def _foreign(nodes: list[ast.AST], text: str) -> list[ast.AST]:
-    """List where foreign names stand in the code; the whole of it, where a name stands in no node."""
+    """List nodes with foreign names: the whole module if no node has the name."""
     tables = [symtable.symtable(text, FILENAME, "exec")]
     names: set[str] = set()
     while tables:
