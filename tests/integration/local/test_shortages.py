@@ -201,7 +201,7 @@ LIMITS = [
 """Of each limit one that strikes early, and one that strikes later."""
 
 
-@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, [LIMITS[5]]))
+@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, [("RLIMIT_AS", 60 * MIB, MEMORY)]))
 def test_a_limit_that_keeps_the_database_from_starting_is_named(used, limit, number, remedy):
     if limit == "RLIMIT_NPROC" and used.user == os.geteuid():
         pytest.skip("this needs a user that runs nothing, which only root can become")
