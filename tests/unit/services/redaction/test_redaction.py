@@ -11,12 +11,14 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.kinds import Credential
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.text.masking import MASK
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program
 from noetl.kinds.registry import default_registry
+from noetl.services.redaction import redaction
 from noetl.services.redaction.redaction import Secrets
 from tests.parts import repeated
 
@@ -174,3 +176,29 @@ def test_an_entry_of_the_keychain_reads_the_workload_by_its_name_and_without(nam
     program = compile_playbook(text, kinds=default_registry()).program
     found = Secrets(Source(token="x"), 1, program, {"stage": "live"})
     assert found.credential("shop").name == "shop_live" and found.behind() == {"shop": "shop_live"}
+
+
+def test_the_search_for_a_credential_is_made_once_and_not_for_a_callback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[tuple[str, ...]] = []
+    make = redaction._search_for
+
+    def search_for(texts: tuple[str, ...], ways_of: Any) -> Any:
+        made.append(texts)
+        return make(texts, ways_of)
+
+    monkeypatch.setattr(redaction, "_search_for", search_for)
+    monkeypatch.setattr(redaction, "_SEARCHES", LruCache(2))
+    for password in ("hunter-2-hunter", "hunter-2-hunter", "hunter-3-hunter", "hunter-2-hunter"):
+        for _ in range(2):
+            assert secrets(password=password).redact([f"a {password} b"]) == [f"a {MASK} b"]
+    assert made == [("hunter-2-hunter",), ("hunter-3-hunter",)]
+
+    for serial in range(3):
+        found = secrets(password="hunter-2-hunter")
+        found.callbacks = lambda place, number: f"token-{place}-{number}"
+        token = found.callback("step", serial)
+        assert found.redact({"url": f"https://x/{token}"}) == {"url": f"https://x/{MASK}"}
+        assert token not in redaction._WAYS and ("hunter-2-hunter", token) not in redaction._SEARCHES
+        assert made[2 + serial :] == [("hunter-2-hunter", token)]
