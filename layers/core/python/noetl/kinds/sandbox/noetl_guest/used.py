@@ -14,11 +14,17 @@ import sys
 from _operator import gt
 from contextlib import suppress
 
-STATM_BYTES = 64
+STATM_BYTES = 128
+MAPPED, OWN = 0, 5
+"""The numbers of ``/proc/self/statm`` that are looked at: pages of the address space, and those that the process may write to."""
 PAGE = resource.getpagesize()
 NO_FILE = -1
 HALF = 1 / 2
 LITTLE = 1 / 16
+DEEP = 16 * 1024**2
+"""Bytes that executions may leave to one another. Nested objects are freed one within the other: each level takes at least 16 bytes of a stack
+of 8 MiB and 48 bytes of memory, so what is freed in the call of another execution may not be more.
+"""
 
 
 class Used:
@@ -56,20 +62,26 @@ class Used:
             for place in self._places:
                 about = os.statvfs(place)
                 limits += [about.f_blocks, about.f_files]
-        self._most = [
-            used + (limit - used) * self._share for used, limit in zip(self._look(), limits, strict=True)
-        ]
+        if self._memory != NO_FILE:
+            limits.append(math.inf)
+        now = self._look()
+        self._most = [used + (limit - used) * self._share for used, limit in zip(now, limits, strict=True)]
+        if self._memory != NO_FILE and self._share <= LITTLE:
+            self._most[-1] = now[-1] + DEEP
 
     def _look(self) -> list[int]:
         """Return what is used of each thing. Raises OSError."""
         free = os.dup(0)  # the lowest number that is free
         os.close(free)
         found = [free, _thread._count()]
-        if self._memory != NO_FILE:
-            found.append(int(os.pread(self._memory, STATM_BYTES, 0).split(None, 1)[0]) * PAGE)
+        pages = os.pread(self._memory, STATM_BYTES, 0).split() if self._memory != NO_FILE else ()
+        if pages:
+            found.append(int(pages[MAPPED]) * PAGE)
         for place in self._places:
             about = os.statvfs(place)
             found += [about.f_blocks - about.f_bfree, about.f_files - about.f_ffree]
+        if pages:
+            found.append(int(pages[OWN]) * PAGE)
         return found
 
 
