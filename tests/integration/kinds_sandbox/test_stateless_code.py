@@ -115,3 +115,35 @@ def test_what_is_freed_in_the_call_of_another_execution_fits_onto_its_stack(line
     assert (
         second.run({"code": "import itertools\nresult = len([[] for _ in range(300_000)])"}).result == 300_000
     )
+
+
+CROWDED = """
+holes = [bytes(400) for _ in range(60000)]
+heap = [bytes(60000) for _ in range(300)]
+last = bytes(60000)
+full = []
+size = 1 << 28
+while size >= 1 << 14:
+    try:
+        full.append(bytearray(size))
+    except Exception:
+        size //= 2
+few = holes[::2000]
+heap = holes = None
+try:
+    import decimal
+    result = 'imported'
+except Exception as error:
+    result = str(error)
+full = few = None
+"""
+"""Leaves no room for a library, and some for the modules that do without it."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there memory is limited by the kernel")
+def test_a_module_that_was_imported_without_room_is_not_that_of_another_execution():
+    first, second = _pair("crowded")
+    look = "from decimal import Decimal\nresult = repr(Decimal.quantize)"
+    alone = Task("python").run({"code": look}).result
+    assert first.run({"code": CROWDED}).result == "imported"
+    assert second.run({"code": look}).result == alone

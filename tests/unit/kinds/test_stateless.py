@@ -86,6 +86,7 @@ MAY_KEEP = {
     "underscores that become others": "result = ().＿_class_＿",
     "not Python": "def",
     "a warning of the compiler": "result = n is 1",
+    "lambdas in lambdas": "x = " + "lambda: " * 101 + "1",
     "too long": "n = 1\n" * (MOST_CHARACTERS // 6 + 1),
     "too deep": "(" * 300 + ")" * 300,
 }
@@ -170,6 +171,15 @@ def test_all_other_code_may_keep_something(code):
 )
 def test_the_first_place_that_may_keep_something_is_shown(code, kept):
     assert find_kept(code) == kept
+
+
+def test_lambdas_are_nested_up_to_a_limit():
+    """The compiler needs half a second for two thousand, during which no other thread runs."""
+    assert keeps_nothing("x = " + "lambda: " * 100 + "1")
+    for begin in ("x = ", "    y = 1\n    return ", "return "):
+        (problem,) = python.check({"code": begin + "lambda: " * 101 + "1"})
+        assert "more than 100 lambdas are nested" in problem.message
+    assert not python.check({"code": "x = [" + "lambda: 1, " * 200 + "]"})
 
 
 def test_a_warning_of_the_compiler_has_its_line():

@@ -152,7 +152,10 @@ class Kept(NamedTuple):
 
 
 class _Doubts(NamedTuple):
-    """Nodes that may keep something, and the text that they are of: the code, maybe without its indentation."""
+    """Nodes that may keep something, and their text.
+
+    That is the code, maybe without its indentation.
+    """
 
     nodes: list[ast.AST]
     text: str
