@@ -228,8 +228,11 @@ def _place(node: ast.AST) -> tuple[int, int]:
 
     A node without a place has that of the first one in it.
     """
-    places = ((one.lineno, one.col_offset) for one in ast.walk(node) if hasattr(one, "lineno"))
-    return next(places, (1, 0))
+    for one in ast.walk(node):
+        line, column = getattr(one, "lineno", None), getattr(one, "col_offset", None)
+        if isinstance(line, int) and isinstance(column, int):
+            return line, column
+    return 1, 0
 
 
 def _parse(code: str) -> tuple[ast.Module, str]:
