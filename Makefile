@@ -89,13 +89,14 @@ $(UI_BUILT): $(UI_SOURCES)
 	@if command -v npm >/dev/null && node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'; \
 	then echo "building the web UI"; mkdir -p $(VENV); $(MAKE) --no-print-directory ui >$(VENV)/ui.txt 2>&1 || { cat $(VENV)/ui.txt; exit 1; }; fi
 
-# Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So there are four
-# processes of them on two cores.
+# Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So five processes leave
+# no time of two cores unused; four left an eighth.
+PROCESSES ?= 5
 .PHONY: test
 test: ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
 	@$(MAKE) --no-print-directory -j 2 $(UI_BUILT) $(COMPILED)
 	@$(MAKE) --no-print-directory lint >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
-	$(BIN)/python -m pytest -q -n 4 --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
+	$(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed
 
 .PHONY: test-full

@@ -15,6 +15,7 @@ FIRST = (
     "tests/infra/",
     "tests/faults/",
     "tests/integration/",
+    "tests/architecture/",
     "tests/properties/",
     "tests/fuzz/",
     "tests/contract/",
@@ -25,8 +26,8 @@ FIRST = (
 )
 """Folders in the order of their longest piece. Those that are not named, of small pieces, fill the end of a run."""
 
-BY_FOLDER = ("tests/e2e/", "tests/infra/")
-"""Their tests share a deployment, or a process of Node."""
+BY_FOLDER = ("tests/e2e/", "tests/infra/", "tests/architecture/")
+"""Their tests share a deployment, a process of Node, or the trees of all files."""
 BY_FILE = (
     "tests/faults/test_kills",
     "tests/faults/test_shapes",
@@ -39,7 +40,7 @@ BY_FILE = (
     "tests/integration/own_kind/",
 )
 """Their tests share a Postgres or an installation of their own, the few places of queries over history, or what takes seconds to compute."""
-BY_FUNCTION = ("tests/unit/", "tests/architecture/")
+BY_FUNCTION = ("tests/unit/",)
 """Thousands of small tests: dealt out one by one, a process waits for each longer than it takes."""
 CASE = re.compile(r"tests/conformance/.*\[(?:memory-|postgres-)?([\w-]+/[\w-]+)\]$")
 """All tests of a case share how it is played in memory."""

@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from source import PACKAGE, ROOT, modules
+from source import PACKAGE, ROOT, modules, tree
 
 MOST_MODULES = 25
 PROGRAMS = {"noetl_guest", "noetl_emulator"}
@@ -29,7 +29,7 @@ def _imports(path: Path) -> set[str]:
     """Modules of the package that a file imports, for type checks too."""
     found: set[str] = set()
     package = _name(path) if path.name == "__init__.py" else _name(path).rpartition(".")[0]
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])

@@ -19,10 +19,9 @@ from noetl.local.layout import Layout
 from tests import outages
 from tests.e2e.remote import ASK, Remote
 from tests.integration.examples.api import Api, ApiServer, Request
-from tests.parts import repeated
 from tests.waiting import PATIENCE, wait_until
 
-EXECUTIONS = repeated(gate=6, full=20)
+EXECUTIONS = 20
 FEW = 6
 """Executions of each of the outages that a soak makes."""
 DELIVERIES = 7
@@ -77,6 +76,7 @@ def held() -> Iterator[tuple[ApiServer, threading.Event, list[str]]]:
         release.set()
 
 
+@pytest.mark.full
 @pytest.mark.timeout(round(20 * PATIENCE))
 def test_executions_go_on_by_themselves_after_an_outage_of_the_database(
     remote: Remote, deployment: Any, held: Any

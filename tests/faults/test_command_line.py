@@ -127,6 +127,7 @@ def noetl(ground: Ground, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environ)
 
 
+@pytest.mark.full
 @pytest.mark.soak("kills of processes")
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_noetl_resume_ends_what_noetl_run_began(

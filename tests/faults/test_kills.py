@@ -21,7 +21,7 @@ from tests.parts import repeated
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 ROUNDS = max(repeated(gate=1, full=3), int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 5)
-OUTAGES = max(repeated(gate=1, full=2), ROUNDS // 10)
+OUTAGES = max(2, ROUNDS // 10)
 
 
 def picked(rng: random.Random, most: int = 6) -> list[str]:
@@ -41,6 +41,7 @@ def test_what_was_killed_goes_on_in_another_process(ground: Ground, number: int)
     ground.judge(paths, running.started)
 
 
+@pytest.mark.full
 def test_slots_of_the_killed_are_free_again(ground: Ground) -> None:
     rng = random.Random("slots")
     paths = [
@@ -57,6 +58,7 @@ def test_slots_of_the_killed_are_free_again(ground: Ground) -> None:
     ground.judge(paths, running.started)
 
 
+@pytest.mark.full
 @pytest.mark.soak("stops of the database")
 @pytest.mark.parametrize("number", range(OUTAGES))
 def test_a_process_outlives_the_crash_of_its_database(ground: Ground, number: int) -> None:

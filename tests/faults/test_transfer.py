@@ -42,6 +42,7 @@ def killed_after(ground: Ground, process: subprocess.Popen[str], rows: int) -> N
     ground.explain()
 
 
+@pytest.mark.full
 def test_every_order_is_archived_once_though_its_worker_is_killed_twice(ground: Ground) -> None:
     run = noetl(ground, "run", str(EXAMPLE), "--set", f"orders={ORDERS}", "--set", "chunk_rows=20")
     assert run.stdout is not None

@@ -60,6 +60,7 @@ def test_cdk_nag_would_find_something(tmp_path: Path) -> None:
     assert "AwsSolutions-SQS3" in findings and "AwsSolutions-SQS4" in findings
 
 
+@pytest.mark.full
 def test_what_will_not_do_what_is_wanted_is_said(
     synthesise: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_missing_handler_is_named(
         synthesise("dev")
 
 
+@pytest.mark.full
 def test_local_asks_nobody_and_needs_no_database_of_aws(synthesise: Callable[..., Path]) -> None:
     """With a database of its own there is neither a network nor RDS, and the functions are built for this machine's Python."""
     url = "postgresql://me@127.0.0.1/noetl"

@@ -423,6 +423,7 @@ def test_queries_of_people_run_on_the_reader_where_there_is_one(templates: Templ
     assert len(readers) == (2 if name == "prod" else 0), "the API, and the migration that makes the role"
 
 
+@pytest.mark.full
 def test_an_environment_may_do_without_queries(synthesise: Callable[..., Path]) -> None:
     database = replace(load_environment("dev", {}).database, queries=False)
     found = Templates(synthesise("dev", changes={"database": database}), "Noetl-dev-")

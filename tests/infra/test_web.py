@@ -155,6 +155,7 @@ def test_without_the_switch_there_is_no_distribution(dev: Path) -> None:
     assert "Web" not in Templates(dev, "Noetl-dev-").stacks
 
 
+@pytest.mark.full
 def test_a_ui_that_was_not_built_is_named(
     synthesise: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

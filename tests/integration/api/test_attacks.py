@@ -26,7 +26,7 @@ AT_ONCE = 20
 """More than the server has threads."""
 PAUSE = 0.1
 """Seconds between two looks at the health of the server, which would be most of the work."""
-ROUNDS = repeated(gate=3, full=20)
+ROUNDS = repeated(gate=1, full=20)
 """Of each attack: in three there are more requests than are sent at once."""
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\n"
 PATTERN = (

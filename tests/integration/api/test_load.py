@@ -14,7 +14,6 @@ from tests.bench.load.clients import Asked, Load
 from tests.bench.load.run import UNREACHABLE, Plan, compare, drive
 from tests.bench.load.served import Served
 from tests.notes import NOTES
-from tests.parts import repeated
 
 pytestmark = pytest.mark.postgres
 
@@ -31,11 +30,9 @@ def home() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.full
 def test_clients_lose_nothing_while_the_database_is_stopped_and_started(home):
-    clients = repeated(gate=15, full=100)
-    plan = Plan(
-        clients=clients, seconds=2.0, accepted=50, outages=2, down=(0.3, 0.6), settle=0.5, patience=30.0
-    )
+    plan = Plan(clients=100, seconds=2.0, accepted=50, outages=2, down=(0.3, 0.6), settle=0.5, patience=30.0)
     with Served(home) as served:
         found = asyncio.run(drive(served, plan))
     assert found["wrong"] == []

@@ -308,6 +308,7 @@ workflow:
 """
 
 
+@pytest.mark.full
 @pytest.mark.postgres
 def test_a_person_gives_the_folder_the_command_runs_in(tmp_path, database):
     """By the door: steps leave files for each other, kinds in the worker read them, and nothing else of the machine is open."""

@@ -53,6 +53,7 @@ def plays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_each_playbook_imports_what_its_lock_names(home, plays):  # noqa: F811
     locked = noetl(home, plays, "lock", ".")
     assert locked.returncode == 0, locked.stderr

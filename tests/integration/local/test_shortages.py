@@ -201,7 +201,7 @@ LIMITS = [
 """Of each limit one that strikes early, and one that strikes later."""
 
 
-@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, [LIMITS[5]]))
+@pytest.mark.parametrize(("limit", "number", "remedy"), parted(LIMITS, [("RLIMIT_AS", 60 * MIB, MEMORY)]))
 def test_a_limit_that_keeps_the_database_from_starting_is_named(used, limit, number, remedy):
     if limit == "RLIMIT_NPROC" and used.user == os.geteuid():
         pytest.skip("this needs a user that runs nothing, which only root can become")
@@ -324,6 +324,7 @@ def complete(server: Server, accepted: list[str]) -> None:
         wait_until(lambda: server.status(execution_id) == "completed", lambda: server.status(execution_id))  # noqa: B023
 
 
+@pytest.mark.full
 def test_a_server_refuses_while_its_disk_is_full_and_completes_what_it_accepted(crowded):
     server, disk = crowded
     filler = fill(disk)

@@ -109,6 +109,7 @@ def lost(database: str) -> list[int]:
         return [row[0] for row in connection.execute("SELECT lost FROM noetl.command ORDER BY id").fetchall()]
 
 
+@pytest.mark.full
 def test_a_poison_pill_ends_as_worker_lost_and_others_go_on(noetl, database, tmp_path):
     assert noetl("run", str(tmp_path / "poison.yaml"))[0] == KILLED
     assert noetl("resume")[0] == KILLED, "the first loss may be anyone's fault: it runs again at once"

@@ -15,7 +15,7 @@ from noetl.runtime.settings import Settings
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
-EACH, MORE = 12, 500
+EACH, MORE = 6, 200
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {0}, path: reads/{0} }}\n"
 PLAIN = """workflow:
   - { step: start, tool: { kind: noop, args: { a: 1 } }, next: { arcs: [{ step: b }] } }

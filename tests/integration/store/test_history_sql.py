@@ -325,6 +325,7 @@ DEEP = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.skipif(sys.platform == "darwin", reason="no call limits the memory of another process there")
 @pytest.mark.parametrize("what", parted(list(DEEP), ["a pattern"]))
 def test_a_stack_that_grows_at_the_limit_ends_no_process(history, monkeypatch, what):

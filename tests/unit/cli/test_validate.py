@@ -104,3 +104,16 @@ def test_a_state_machine_is_one_error(noetl, tmp_path):
     ran = noetl("validate", "rest.json")
     assert (ran.code, ran.out.splitlines()[-1]) == (2, "1 error")
     assert "state machine of AWS Step Functions" in ran.out and "docs/other-systems.md" in ran.out
+
+
+def test_notes_are_shown_where_they_are_asked_for_and_refuse_nothing(noetl, write):
+    code = "workflow:\n  - step: start\n    tool:\n      kind: python\n      code: |\n        import json\n        import os\n"
+    file = write("code.yaml", code)
+    assert noetl("validate", file).out.endswith("valid\n")
+    ran = noetl("validate", file, "--notes")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, "1 note")
+    assert "code.yaml:12:9: note: own-process: " in ran.out and "`import os`" in ran.out
+    (report,) = noetl("validate", file, "--notes", "--strict", "--json").json
+    assert report["valid"] and [one["severity"] for one in report["diagnostics"]] == ["note"]
+    write("code.yaml", code.replace("import os", "import re"))
+    assert noetl("validate", file, "--notes").out.endswith("valid\n")

@@ -113,7 +113,7 @@ def test_json_survives_exactly(value):
         ({"a": [1.0, float("nan")]}, "$.a[1] is nan"),
         ([float("inf")], "$[0] is inf"),
         ({"a": {1: 2}}, "$.a has the key 1"),
-        ({"a": {1, 2}}, "$.a is a set"),
+        ({"a": {1, 2}}, "$.a is of type set"),
     ],
 )
 def test_what_json_cannot_hold_is_found_with_its_place(value, place):

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[3]
 COMPILER = ROOT / "layers" / "core" / "python" / "noetl" / "dsl"
 NEEDS = COMPILER.parent / "services" / "catalog" / "playbook_needs.py"
 DEPLOYED = COMPILER.parent / "runtime" / "deployed_catalog.py"
+NOTES = COMPILER.parent / "kinds" / "python.py"
 OLDER = COMPILER.parent / "migration" / "older.py"
 CODE = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
 NO_CODES = frozenset(
@@ -27,7 +28,7 @@ def told() -> set[str]:
     """Codes in the compiler's source, and those that refused playbooks show (some come from elsewhere)."""
     found = {
         node.value
-        for file in (*COMPILER.rglob("*.py"), NEEDS, OLDER, DEPLOYED)
+        for file in (*COMPILER.rglob("*.py"), NEEDS, NOTES, OLDER, DEPLOYED)
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and CODE.fullmatch(node.value)
     }
@@ -43,7 +44,7 @@ def test_every_code_is_explained_once():
     assert set(codes) == told()
     for anchor, code, severity, rest in rows:
         assert anchor == code
-        assert severity in ("error", "warning", "either", "strict")
+        assert severity in ("error", "warning", "note", "either", "strict")
         assert all(len(cell.strip()) > 5 for cell in rest.split(" | ")), f"{code}: an empty cell"
         assert help_for(code) == f"{HELP}#{anchor}"
 

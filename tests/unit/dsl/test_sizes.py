@@ -184,8 +184,6 @@ CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "pins of a lock": (LOCK_PINS, "lock-invalid", lambda n: locked(lock(["p0"], [f"p{number}" for number in range(n)])), 6),
     "limits": (STEP_LIMITS, "too-many-entries", limits, 9),
 }  # fmt: skip
-LONG = (STEPS, SCHEMA_CHECKS, PLAYBOOK_VALUES)
-"""Playbooks at these limits take long to compile: ``make test`` compiles one of those that fit, ``make test-full`` both."""
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -195,7 +193,7 @@ def test_a_playbook_at_its_limit(case: str, kinds: object, monkeypatch: pytest.M
     if size is TEMPLATES:
         most = 50  # ten thousand take their time
         monkeypatch.setattr(context, "MAX_TEMPLATES", most)
-    fitting = repeated(gate=1, full=2) if size in LONG else 2
+    fitting = repeated(gate=1, full=2)
     for below in range(most - fitting + 1, most + 1):
         compile_playbook(make(below), kinds=kinds)
     with pytest.raises(InvalidPlaybookError) as refused:

@@ -15,7 +15,7 @@ from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds import python
 from noetl.kinds.sandbox import stateless
 from noetl.kinds.sandbox.request import MOST_CHARACTERS
-from noetl.kinds.sandbox.stateless import MODULES, keeps_nothing
+from noetl.kinds.sandbox.stateless import MODULES, Kept, find_kept, keeps_nothing
 
 KEEPS_NOTHING = {
     "one value": "result = n + 1",
@@ -139,6 +139,34 @@ def test_code_that_works_on_its_values_keeps_nothing(code):
 @pytest.mark.parametrize("code", [*MAY_KEEP.values(), *HOLES.values()], ids=[*MAY_KEEP, *HOLES])
 def test_all_other_code_may_keep_something(code):
     assert not keeps_nothing(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "kept"),
+    [
+        ("import json\nimport os, re\n", Kept("`import os, re`", 2, 1)),
+        ("result = [\n  open(name) for name in eval('names')\n]", Kept("`open`", 2, 3)),
+        ("    import math\n    class A:\n        pass\n    return 1", Kept("`class A:`", 2, 5)),
+        ("import re\nkept = re\nresult = kept.sub('a', 'b', c)", Kept("`re`", 2, 8)),
+        ("def f():\n    try:\n        yield 1\n    finally:\n        g()", Kept("`yield 1`", 3, 9)),
+        ("def f(vars): pass\nresult = {\n  'a': vars}", Kept("`vars`", 1, 7)),
+        ("import os as json\n" + "n = 1\n" * 3000, Kept("it is longer than 16,384 characters")),
+        ("result = {'a': 1}", None),
+    ],
+)
+def test_the_first_place_that_may_keep_something_is_shown(code, kept):
+    assert find_kept(code) == kept
+
+
+def test_a_warning_of_the_compiler_has_its_line():
+    kept = find_kept("x = 1\nassert (x, 'is a tuple')")
+    assert kept.line == 2 and "assertion is always true" in kept.words
+
+
+@pytest.mark.parametrize("code", [*MAY_KEEP.values(), *HOLES.values()], ids=[*MAY_KEEP, *HOLES])
+def test_whatever_may_keep_something_has_a_place_in_the_code(code):
+    kept = find_kept(code)
+    assert kept.words and 1 <= kept.line <= len(code.splitlines()) and kept.column >= 1
 
 
 FIXED = (str, bytes, int, float, complex, bool, type(None), type(NotImplemented), type(...), frozenset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,7 @@ from noetl.migration.equality import same_program
 from noetl.migration.migrate import migrate_text
 from noetl.migration.older import compile_any, identity_of
 from noetl.runtime.programs import Programs
+from tests.parts import parted
 from tests.unit.migration.test_rules import BEFORE, compiled
 
 KINDS = default_registry()
@@ -111,7 +113,13 @@ def test_code_and_templates_keep_the_places_of_the_author() -> None:
     )
 
 
-@pytest.mark.parametrize("path", BEFORE, ids=lambda path: f"{path.parent.name}/{path.name.split('.')[0]}")
+FIRST = [next(some) for _, some in groupby(BEFORE, key=lambda path: path.parent)]
+
+
+@pytest.mark.parametrize(
+    "path",
+    parted(BEFORE, FIRST, ids=[f"{path.parent.name}/{path.name.split('.')[0]}" for path in BEFORE]),
+)
 def test_every_place_of_an_accepted_playbook_is_in_the_text_of_its_author(path: Path) -> None:
     text = path.read_text()
     made = accepted(text)

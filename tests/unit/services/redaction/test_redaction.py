@@ -11,12 +11,14 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.kinds import Credential
 from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.domain.text.masking import MASK
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.program import Program
 from noetl.kinds.registry import default_registry
+from noetl.services.redaction import redaction
 from noetl.services.redaction.redaction import Secrets
 from tests.parts import repeated
 
@@ -147,17 +149,17 @@ def test_the_time_grows_with_the_text(kind):
 
 
 def test_many_secrets_and_a_large_result():
-    """A credential as large as one can be, and a result of the size that is kept at most (2 MB in ``make test``), in a few seconds."""
+    """A credential as large as one can be, and a result of the size that is kept at most (1 MB in ``make test``), in a few seconds."""
     found = secrets(**{f"key{number}": f"{number:04}-s3cr3t/{number * 7919:08x}" for number in range(100)})
     value = {
-        "rows": ["lorem ipsum dolor sit amet, consectetur 4/2"] * repeated(gate=46_000, full=230_000),
+        "rows": ["lorem ipsum dolor sit amet, consectetur 4/2"] * repeated(gate=20_000, full=230_000),
         "last": "x 0099-s3cr3t/000bf66d",
     }
     began = time.process_time()
     shown = found.redact(value)
     assert shown["last"] == f"x {MASK}" and found.redact({"a": f"0007-s3cr3t/{7 * 7919:08x}"}) == {"a": MASK}
     assert time.process_time() - began < 10.0
-    times = repeated(gate=2_000, full=10_000)
+    times = repeated(gate=1_000, full=10_000)
     for text in ("key 0007-s3 " * times, "0" * 10 * times):
         began = time.process_time()
         found.redact_text(text)
@@ -174,3 +176,29 @@ def test_an_entry_of_the_keychain_reads_the_workload_by_its_name_and_without(nam
     program = compile_playbook(text, kinds=default_registry()).program
     found = Secrets(Source(token="x"), 1, program, {"stage": "live"})
     assert found.credential("shop").name == "shop_live" and found.behind() == {"shop": "shop_live"}
+
+
+def test_the_search_for_a_credential_is_made_once_and_not_for_a_callback(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[tuple[str, ...]] = []
+    make = redaction._search_for
+
+    def search_for(texts: tuple[str, ...], ways_of: Any) -> Any:
+        made.append(texts)
+        return make(texts, ways_of)
+
+    monkeypatch.setattr(redaction, "_search_for", search_for)
+    monkeypatch.setattr(redaction, "_SEARCHES", LruCache(2))
+    for password in ("hunter-2-hunter", "hunter-2-hunter", "hunter-3-hunter", "hunter-2-hunter"):
+        for _ in range(2):
+            assert secrets(password=password).redact([f"a {password} b"]) == [f"a {MASK} b"]
+    assert made == [("hunter-2-hunter",), ("hunter-3-hunter",)]
+
+    for serial in range(3):
+        found = secrets(password="hunter-2-hunter")
+        found.callbacks = lambda place, number: f"token-{place}-{number}"
+        token = found.callback("step", serial)
+        assert found.redact({"url": f"https://x/{token}"}) == {"url": f"https://x/{MASK}"}
+        assert token not in redaction._WAYS and ("hunter-2-hunter", token) not in redaction._SEARCHES
+        assert made[2 + serial :] == [("hunter-2-hunter", token)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import functools
 import html
 import io
 import json
@@ -42,7 +43,9 @@ class Source:
         return Credential(name, "generic", self._data)
 
 
+@functools.cache
 def secrets() -> Secrets:
+    """Those of all writers: which spellings to look for takes longest to compute."""
     found = Secrets(Source(), 1, PROGRAM)
     found.credential("c")
     return found
@@ -181,11 +184,12 @@ WRITERS: dict[str, Callable[[str, Path], str]] = {
 }
 
 
-SAMPLE = ("value", "sealed", "jsonl", "parquet")
 WRITTEN = [(writer, kind) for writer in WRITERS for kind in ("unicode", "ascii")]
 
 
-@pytest.mark.parametrize(("writer", "kind"), parted(WRITTEN, [(writer, "unicode") for writer in SAMPLE]))
+@pytest.mark.parametrize(
+    ("writer", "kind"), parted(WRITTEN, [one for one in WRITTEN if one != ("parquet", "ascii")])
+)
 def test_no_spelling_gets_through(writer: str, kind: str, tmp_path: Path) -> None:
     """What is left is the same for every secret: nothing of it."""
     secret = SECRETS[kind]

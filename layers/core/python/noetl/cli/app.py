@@ -249,6 +249,10 @@ def validate(
             help="Also check that the credentials and playbooks they name exist (--remote: there).",
         ),
     ] = False,
+    notes: Annotated[
+        bool,
+        typer.Option("--notes", help="Also show notes: why each execution starts a process for Python code."),
+    ] = False,
     as_json: Json = False,
     remote: Remote = False,
     context: Context = None,
@@ -267,7 +271,7 @@ def validate(
     # A context of the environment alone does not ask for its server: most checks need none.
     online = online or remote
     at = where(home, remote, context) if online else None
-    end(playbooks.validate(files, strict=strict, as_json=as_json, online=at))
+    end(playbooks.validate(files, strict=strict, as_json=as_json, online=at, notes=notes))
 
 
 @app.command()

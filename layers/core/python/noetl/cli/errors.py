@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -291,14 +292,20 @@ def describe_diagnostics(diagnostics: Sequence[Any], source_name: str) -> str:
     for problem in diagnostics:
         shown.append(problem.format(near(source_name)))
         shown += _shown(lines, problem.line, problem.column)
-    errors = sum(problem.severity == "error" for problem in diagnostics)
-    warnings = len(diagnostics) - errors
-    counts = [
-        f"{count} {word}{'' if count == 1 else 's'}"
-        for count, word in ((errors, "error"), (warnings, "warning"))
-        if count
-    ]
-    return "\n".join([*shown, ", ".join(counts)])
+    return "\n".join([*shown, describe_counts(diagnostics)])
+
+
+def describe_counts(diagnostics: Sequence[Any]) -> str:
+    """Count the problems of each severity: ``1 error, 2 warnings``.
+
+    Empty where there are none.
+    """
+    from noetl.dsl.diagnostics import SEVERITIES
+
+    counts = Counter(problem.severity for problem in diagnostics)
+    return ", ".join(
+        f"{counts[word]} {word}{'' if counts[word] == 1 else 's'}" for word in SEVERITIES if counts[word]
+    )
 
 
 def _source_lines(source_name: str) -> list[str]:

@@ -331,7 +331,7 @@ def _scalar(value: Any, path: _Path) -> Unstorable | None:
         return (
             None if math.isfinite(value) else Unstorable(_keys(path), f"is {value!r}, which JSON cannot hold")
         )
-    return Unstorable(_keys(path), f"is a {type(value).__name__}, which JSON cannot hold")
+    return Unstorable(_keys(path), f"is of type {type(value).__name__}, which JSON cannot hold")
 
 
 def _keys(path: _Path) -> list[Any]:

@@ -73,7 +73,7 @@ class KindSpec:
 
 
 class ParamProblem(msgspec.Struct, frozen=True):
-    """One thing wrong with a task's parameters, found without running it."""
+    """One thing to report about a task's parameters, found without running it."""
 
     path: tuple[str | int, ...]
     message: str
@@ -81,6 +81,7 @@ class ParamProblem(msgspec.Struct, frozen=True):
     code: str = "kind-params"
     place: tuple[int, int] | None = None
     """(line, column) inside the text that ``path`` leads to, 1-based."""
+    severity: Literal["error", "note"] = "error"
 
 
 class Hole:

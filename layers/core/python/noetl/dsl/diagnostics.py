@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -16,7 +16,10 @@ from noetl.domain.errors import PlaybookError
 from noetl.domain.sizes.table import DIAGNOSTICS
 from noetl.dsl.program import Pos
 
-Severity = Literal["error", "warning"]
+Severity = Literal["error", "warning", "note"]
+"""A note reports no problem. The compiler adds notes only where a caller asks for them."""
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+"""The worst first."""
 _FUZZY = 500
 _LISTED = 20
 _WORD = 40
@@ -115,9 +118,8 @@ class Diagnostics:
             return tuple(ordered)
         last = ordered[MAX_REPORTED]
         left = len(ordered) - MAX_REPORTED
-        severity: Severity = (
-            "error" if any(d.severity == "error" for d in ordered[MAX_REPORTED:]) else "warning"
-        )
+        severities = {d.severity for d in ordered[MAX_REPORTED:]}
+        severity = next(one for one in SEVERITIES if one in severities)
         note = Diagnostic(
             "more-problems", f"{left} more problems are not shown", last.line, last.column, severity
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,7 +19,7 @@ from noetl.kinds.sandbox.libraries import use_libraries
 from noetl.kinds.sandbox.noetl_guest.usercode import compile_code
 from noetl.kinds.sandbox.pool import shared_pool
 from noetl.kinds.sandbox.settings import limits_of, places_of
-from noetl.kinds.sandbox.stateless import TYPES, keeps_nothing
+from noetl.kinds.sandbox.stateless import TYPES, find_kept, keeps_nothing
 from noetl.kinds.sandbox.watch import Watch
 
 if TYPE_CHECKING:
@@ -96,6 +96,25 @@ def check(params: Mapping[str, Any]) -> list[ParamProblem]:
         hint = "`code` runs as it is written: it is Python, and no template"
         return [ParamProblem(("code",), message, hint, place=(line, max(column or 1, 1)) if line else None)]
     return []
+
+
+def notes(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
+    """Show why each execution starts a process of its own for the code.
+
+    Nothing where it needs none, or where ``process`` is given.
+    """
+    code = params.get("code")
+    if not isinstance(code, str) or params.get("process", AUTOMATIC) != AUTOMATIC:
+        return
+    if kept := find_kept(code):
+        yield ParamProblem(
+            ("code",),
+            f"each execution has a process of its own for this code, which may keep something: {kept.words}",
+            "docs/kinds/python.md#executions-that-share-a-process lists code that keeps nothing",
+            "own-process",
+            (kept.line, kept.column),
+            "note",
+        )
 
 
 def prepare(raw_params: Mapping[str, Any], context: TaskContext) -> None:

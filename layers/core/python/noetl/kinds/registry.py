@@ -9,6 +9,7 @@ Either way the module is imported when that kind is first asked for, never befor
 * ``run(params, context) -> TaskResult | ChildRequest | WaitRequest`` (left out by kinds that the compiler rewrites)
 * ``EXAMPLE``: a mapping of parameters that passes ``check``
 * optionally ``check(params) -> list[ParamProblem]``: what a model cannot express (``params`` may hold ``HOLE``)
+* optionally ``notes(params) -> Iterable[ParamProblem]`` of severity ``note``: what an author may want to know about sound parameters
 * optionally ``is_unseen(raw_params, context) -> bool``: whether others see no more of this call than its result and its lines;
   beside it ``is_at_hand(raw_params, context) -> bool``: whether such a call can be made now without getting ready for it
 * optionally ``plain(params)``: rendered parameters that need no model to be checked, as ``run`` takes them, or None. With it a
@@ -26,6 +27,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from copy import copy
 from functools import cache, cached_property
 from importlib import metadata
 from types import MappingProxyType, ModuleType
@@ -87,6 +89,7 @@ class LoadedKind:
         self.run: Run | None = None if self.spec.lowered else kind.run
         self.example: Mapping[str, Any] = getattr(kind, "EXAMPLE", {})
         self.extra_check: Check | None = getattr(kind, "check", None)
+        self.notes: Check = getattr(kind, "notes", _no_notes)
         self.stop: Stop | None = getattr(kind, "stop", None)
         self.prepare: Prepare | None = getattr(kind, "prepare", None)
         self.is_unseen: Test = getattr(kind, "is_unseen", _no)
@@ -116,6 +119,11 @@ def _no(params: Mapping[str, Any], context: TaskContext) -> bool:
     return False
 
 
+def _no_notes(params: Mapping[str, Any]) -> Iterable[ParamProblem]:
+    """Return nothing: there is nothing to know about the parameters of most kinds."""
+    return ()
+
+
 def _not_plain(params: Mapping[str, Any]) -> None:
     """Leave every parameter to the model."""
 
@@ -130,6 +138,7 @@ class Registry:
         """
         self._modules: dict[str, str] = dict(modules)
         self._own = modules is not BUILT_IN
+        self._notes = False
         self._loaded: dict[str, LoadedKind] = {}
         self._added: list[Any] = []
         self._lock = threading.RLock()
@@ -171,7 +180,18 @@ class Registry:
         problems = kind.params.check(params)
         if not problems and kind.extra_check is not None:
             problems = list(kind.extra_check(kind.params.canonical(params)))
+        if not problems and self._notes:
+            problems = list(kind.notes(kind.params.canonical(params)))
         return problems
+
+    def with_notes(self) -> Registry:
+        """Return a registry of the same kinds that checks as this one does, and adds notes.
+
+        ``check`` returns them for parameters without a problem.
+        """
+        made = copy(self)
+        made._notes = True
+        return made
 
     def schema(self, name: str) -> dict[str, Any]:
         """Return the JSON Schema of the parameters as a playbook writes them.

@@ -143,7 +143,7 @@ def _other(value: Any) -> Any:
             return _scalar(base(value))
     if callable(value):
         raise TemplateError("the result is a function", hint="call it: add ()")
-    raise TemplateError(f"the result is a {type(value).__name__}, which JSON cannot hold")
+    raise TemplateError(f"the result is of type {type(value).__name__}, which JSON cannot hold")
 
 
 def _key(key: Any) -> str:

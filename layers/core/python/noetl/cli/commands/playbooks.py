@@ -23,21 +23,27 @@ GRAPHS = ("mermaid", "dot", "json")
 
 
 def validate(
-    targets: Sequence[str], *, strict: bool, as_json: bool, online: CommandTarget | None = None
+    targets: Sequence[str],
+    *,
+    strict: bool,
+    as_json: bool,
+    online: CommandTarget | None = None,
+    notes: bool = False,
 ) -> int:
     """Check playbook files (folders: every playbook below), and files of tests that are named.
 
     ``strict``: warnings count as errors, and so do spellings of older generations and names that nothing uses. ``online``: also check
-    that the credentials and playbooks which they name are there. The exit code is 0 when every file is valid, 2 when one is not.
+    that the credentials and playbooks which they name are there. ``notes``: also show notes, which leave the exit code as it is. The exit
+    code is 0 when every file is valid, 2 when one is not.
     """
     files = list(playbook_files(targets))
-    checked = [(path, *_check(path, strict=strict)) for path in files]
+    checked = [(path, *_check(path, strict=strict, notes=notes)) for path in files]
     found = [(path, diagnostics) for path, diagnostics, _ in checked]
     if online is not None:
         found = _against(online, checked)
     refused = 0
     for path, diagnostics in found:
-        bad = any(d.severity == "error" or strict for d in diagnostics)
+        bad = any(_severity(d, strict=strict) == "error" for d in diagnostics)
         refused += bad
         invalid = any(d.severity == "error" for d in diagnostics)
         if as_json:
@@ -90,12 +96,7 @@ def _against(
 
 
 def _summary(refused: int, found: Sequence[Sequence[Any]]) -> str:
-    severities = [problem.severity for diagnostics in found for problem in diagnostics]
-    counts = ", ".join(
-        f"{severities.count(word)} {word}{'' if severities.count(word) == 1 else 's'}"
-        for word in ("error", "warning")
-        if word in severities
-    )
+    counts = errors.describe_counts([problem for diagnostics in found for problem in diagnostics])
     text = f"{len(found)} playbooks, {refused} refused"
     return f"{text}: {counts}" if counts else text
 
@@ -190,7 +191,7 @@ def _check_tests(path: Path) -> tuple[Sequence[Any], None]:
     return (), None
 
 
-def _check(path: Path, *, strict: bool) -> tuple[Sequence[Any], Program | None]:
+def _check(path: Path, *, strict: bool, notes: bool) -> tuple[Sequence[Any], Program | None]:
     from noetl.dsl.compiler import compile_playbook
     from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
     from noetl.migration.older import compile_any
@@ -199,6 +200,7 @@ def _check(path: Path, *, strict: bool) -> tuple[Sequence[Any], Program | None]:
         return _check_tests(path)
     try:
         text, kinds = version_text(path), runtime_access.kinds()
+        kinds = kinds.with_notes() if notes else kinds
         if strict:
             done = compile_playbook(text, source_name=str(path), kinds=kinds, strict=strict)
         else:
@@ -215,8 +217,18 @@ def as_dict(diagnostic: Any, file: str, *, strict: bool) -> dict[str, Any]:
 
     names = ("code", "line", "column", "message", "hint", "path")
     found = {name: getattr(diagnostic, name) for name in names}
-    severity = "error" if strict else diagnostic.severity
-    return {"file": file, "severity": severity, **found, "help": help_for(diagnostic.code)}
+    return {
+        "file": file,
+        "severity": _severity(diagnostic, strict=strict),
+        **found,
+        "help": help_for(diagnostic.code),
+    }
+
+
+def _severity(diagnostic: Any, *, strict: bool) -> str:
+    """Return the severity of a diagnostic: where warnings count as errors, notes do not."""
+    severity: str = diagnostic.severity
+    return "error" if strict and severity == "warning" else severity
 
 
 def graph(target: str, form: str) -> int:

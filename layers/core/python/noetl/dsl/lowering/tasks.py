@@ -7,6 +7,7 @@ from typing import Literal
 
 from noetl.domain.errors import PlaybookError
 from noetl.domain.kinds import KindSpec, ParamProblem
+from noetl.dsl.diagnostics import Diagnostic
 from noetl.dsl.lowering.caches import lower_cache, refuse_cache, with_names
 from noetl.dsl.lowering.context import Frame, Lowering, merge_trees, with_holes
 from noetl.dsl.lowering.retries import lower_retry, retries
@@ -373,8 +374,9 @@ def check_params(lowering: Lowering, body: Mapping, given: Mapping, spec: KindSp
         hint = problem.hint or f"see the parameters of the kind {spec.name}"
         if len(problem.path) == 1 and cut_by_comma(given, str(problem.path[0])):
             hint = CUT_HINT
-        lowering.diagnostics.error(
-            problem.code, problem.message, _problem_pos(problem, body, given), hint=hint
+        pos = _problem_pos(problem, body, given)
+        lowering.diagnostics.add(
+            Diagnostic(problem.code, problem.message, pos.line, pos.column, problem.severity, hint)
         )
 
 

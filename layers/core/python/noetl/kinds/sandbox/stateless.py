@@ -11,7 +11,8 @@ import builtins
 import symtable
 from collections.abc import Iterator
 from functools import lru_cache
-from textwrap import dedent
+from textwrap import dedent, shorten
+from typing import NamedTuple
 
 from noetl.kinds.sandbox.noetl_guest.usercode import FILENAME, compile_code
 from noetl.kinds.sandbox.request import MOST_CHARACTERS, MOST_COMPILED
@@ -134,31 +135,90 @@ OBJECTS = {
     "uuid": "bytes hex int version",
 }
 """Attributes of what these modules make."""
+SHOWN = 60
+"""Characters of the code that a message shows."""
 ATTRIBUTES = (
     _words(*OBJECTS.values(), *MODULES.values())
     | {name for kind in _DATA for name in dir(kind) if not name.startswith("_")}
 ) - _FORMATS
 
 
-@lru_cache(MOST_COMPILED)
+class Kept(NamedTuple):
+    """Why code may keep something: the words for it, and the place in the code, 1-based."""
+
+    words: str
+    line: int = 1
+    column: int = 1
+
+
 def keeps_nothing(code: str) -> bool:
     """Return whether no later call in the same process can see that this code ran.
 
     False: it may be visible, or it is not known. What a module of the playbook does is not looked at, and values of the task are not named
     like one of ``TYPES``.
     """
+    return find_kept(code) is None
+
+
+@lru_cache(MOST_COMPILED)
+def find_kept(code: str) -> Kept | None:
+    """Find the first place where code may keep something for a later call.
+
+    None: it keeps nothing.
+    """
     if len(code) > MOST_CHARACTERS:
-        return False
+        return Kept(f"it is longer than {MOST_CHARACTERS:,} characters")
     try:
         tree, text = _parse(code)
         nodes = list(ast.walk(tree))
-        if not all(map(_is_plain, nodes)) or _end_later(nodes) or not _names_are_plain(nodes, text):
-            return False
+        found = _first_doubtful(nodes, text)
+        if found is not None:
+            return _at(found, code, text)
         # A warning, which is an error here, is shown by the process that compiles the code.
         compile_code(code, ())
-        return _Uses(nodes).are_plain()
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return False
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        words = getattr(error, "msg", None) or str(error) or "it is too deeply nested"
+        return Kept(
+            f"Python does not compile it without a word ({words})", getattr(error, "lineno", None) or 1
+        )
+    return None
+
+
+def _first_doubtful(nodes: list[ast.AST], text: str) -> ast.AST | None:
+    """Return a node that may keep something: the first one in the order of the text."""
+    found = [node for node in nodes if not _is_plain(node)] or _end_later(nodes) or _foreign(nodes, text)
+    found = found or _Uses(nodes).out_of_place()
+    return min(found, key=_place) if found else None
+
+
+def _place(node: ast.AST) -> tuple[int, int]:
+    """Return the line of a node, and its column from 0 on.
+
+    A node without a place has that of the first one in it.
+    """
+    return next(
+        (
+            (inner.lineno, inner.col_offset)
+            for inner in ast.walk(node)
+            if isinstance(inner, (ast.stmt, ast.expr, ast.alias))
+        ),
+        (1, 0),
+    )
+
+
+def _at(node: ast.AST, code: str, text: str) -> Kept:
+    """Show a node as it is written.
+
+    ``text``: the code as it was parsed, maybe without its indentation.
+    """
+    line, column = _place(node)
+    written = ast.get_source_segment(text, node) or text.splitlines()[line - 1][column:]
+    first = written.splitlines()[0].strip()
+    return Kept(
+        f"`{shorten(first, SHOWN, placeholder=' …')}`",
+        line,
+        max(code.splitlines()[line - 1].find(first), 0) + 1,
+    )
 
 
 def _parse(code: str) -> tuple[ast.Module, str]:
@@ -202,10 +262,10 @@ def _compares_values(node: ast.Compare) -> bool:
     )
 
 
-def _end_later(nodes: list[ast.AST]) -> bool:
-    """Return whether a generator may run code when it is removed, maybe in a later call."""
-    kinds = set(map(type, nodes))
-    return ast.Try in kinds and ast.Yield in kinds
+def _end_later(nodes: list[ast.AST]) -> list[ast.AST]:
+    """List what makes a generator that may run code when it is removed, maybe in a later call."""
+    tries = any(isinstance(node, ast.Try) for node in nodes)
+    return [node for node in nodes if isinstance(node, ast.Yield)] if tries else []
 
 
 class _Uses:
@@ -223,13 +283,13 @@ class _Uses:
         self._places: set[int] = set()
         """Nodes that stand where they may."""
 
-    def are_plain(self) -> bool:
-        """Return whether nothing is a value that may not be one."""
+    def out_of_place(self) -> list[ast.AST]:
+        """List what is a value and may not be one."""
         for node in self._nodes:
             self._note_imports(node)
         for node in self._nodes:
             self._note_places(node)
-        return all(map(self._is_in_place, self._nodes))
+        return [node for node in self._nodes if not self._is_in_place(node)]
 
     def _note_imports(self, node: ast.AST) -> None:
         match node:
@@ -346,14 +406,25 @@ class _Uses:
         return not (restricted and loaded) or id(node) in self._places
 
 
-def _names_are_plain(nodes: list[ast.AST], text: str) -> bool:
+def _foreign(nodes: list[ast.AST], text: str) -> list[ast.AST]:
+    """List nodes with foreign names: the whole module if no node has the name."""
     tables = [symtable.symtable(text, FILENAME, "exec")]
+    names: set[str] = set()
     while tables:
         table = tables.pop()
         tables += table.get_children()
-        if any(map(_is_foreign, _global_names(table))):
-            return False
-    return not any(map(_is_foreign, _annotation_names(nodes)))
+        names.update(filter(_is_foreign, _global_names(table)))
+    names.update(filter(_is_foreign, _annotation_names(nodes)))
+    if not names:
+        return []
+    return [node for node in nodes if not names.isdisjoint(_names_of(node))] or nodes[:1]
+
+
+def _names_of(node: ast.AST) -> Iterator[str]:
+    for field in ("id", "name", "asname", "arg", "rest"):
+        name = getattr(node, field, None)
+        if isinstance(name, str):
+            yield name
 
 
 def _annotation_names(nodes: list[ast.AST]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from noetl.caching.lru_cache import LruCache
 from noetl.domain import codec
 from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
@@ -38,6 +39,15 @@ CALLBACK = "$callback"
 _SEALED = "sealed"
 _CONCEALED = "\ue000secret:"
 """Begins the name of what no credential holds: the rest is how to read it again. No credential can have such a name."""
+
+
+_Way = tuple[int, str, str]
+"""The number of a form, the form, and how JSON may hold it."""
+_KEPT = 32
+"""Credentials whose search is kept: to make it takes 3 ms for a password, and each command of a step asks for it. It takes some 200 KiB."""
+_KEPT_CHARACTERS = 64 * 1024
+_WAYS: LruCache[str, tuple[_Way, ...]] = LruCache(4 * _KEPT, _KEPT_CHARACTERS)
+_SEARCHES: LruCache[tuple[str, ...], KnownSecrets] = LruCache(_KEPT, _KEPT_CHARACTERS)
 
 
 class _Form(msgspec.Struct, frozen=True):
@@ -119,9 +129,8 @@ class Secrets:
     def _remember(self, name: str, credential: Credential) -> None:
         self._read[name] = credential
         for path, secret in secret_texts(credential.data):
-            for number, text in enumerate(forms_of(secret)):
-                for way in dict.fromkeys((text, escaped(text), in_ascii(text))):
-                    self._forms.append(_Form(text, [name, path, number], way))
+            ways = _ways_of(secret) if name.startswith(CALLBACK) else _known_ways(secret)
+            self._forms += [_Form(text, [name, path, number], way) for number, text, way in ways]
         self._cuts, self._known = None, None
 
     def keychain(self, name: str) -> Mapping[str, Any]:
@@ -192,18 +201,9 @@ class Secrets:
 
     def _all(self) -> KnownSecrets:
         if self._known is None:
-            ways = [
-                way.encode("utf-8", "surrogatepass") for form in self._forms for way in (form.text, form.way)
-            ]
-            hexadecimal: list[bytes] = []
-            in_base64: list[bytes] = []
-            for one in self._read.values():
-                for _, secret in secret_texts(one.data):
-                    ways += byte_forms(secret)
-                    digits, letters = gapped_forms(secret)
-                    hexadecimal += digits
-                    in_base64 += letters
-            self._known = KnownSecrets(ways, hexadecimal, in_base64)
+            texts = tuple(secret for one in self._read.values() for _, secret in secret_texts(one.data))
+            passing = any(name.startswith(CALLBACK) for name in self._read)
+            self._known = _search_for(texts, _ways_of) if passing else _known_search(texts)
         return self._known
 
     def _suspicious(self, value: Any) -> bytes | None:
@@ -293,6 +293,45 @@ class Secrets:
                 code="credential_changed",
                 hint="start the execution again",
             ) from error
+
+
+def _ways_of(secret: str) -> tuple[_Way, ...]:
+    """Return every form of a secret, as it is and as JSON may hold it."""
+    return tuple(
+        (number, text, way)
+        for number, text in enumerate(forms_of(secret))
+        for way in dict.fromkeys((text, escaped(text), in_ascii(text)))
+    )
+
+
+def _search_for(texts: tuple[str, ...], ways_of: Callable[[str], tuple[_Way, ...]]) -> KnownSecrets:
+    ways: list[bytes] = []
+    hexadecimal: list[bytes] = []
+    in_base64: list[bytes] = []
+    for secret in texts:
+        for _, *both in ways_of(secret):
+            ways += [one.encode("utf-8", "surrogatepass") for one in both]
+        ways += byte_forms(secret)
+        digits, letters = gapped_forms(secret)
+        hexadecimal += digits
+        in_base64 += letters
+    return KnownSecrets(ways, hexadecimal, in_base64)
+
+
+def _known_ways(secret: str) -> tuple[_Way, ...]:
+    found = _WAYS.get(secret)
+    if found is None:
+        found = _ways_of(secret)
+        _WAYS.put(secret, found, len(secret))
+    return found
+
+
+def _known_search(texts: tuple[str, ...]) -> KnownSecrets:
+    found = _SEARCHES.get(texts)
+    if found is None:
+        found = _search_for(texts, _known_ways)
+        _SEARCHES.put(texts, found, sum(map(len, texts)))
+    return found
 
 
 def _mark(nonce: str, number: int) -> str:

@@ -133,7 +133,7 @@ def _container(value: Any, depth: int) -> Any:
         return _mapping(value, depth)
     if isinstance(value, (list, tuple)):
         return _sequence(value, depth)
-    raise NotJsonError(f"is a {type(value).__name__}, which JSON cannot hold{_advice(value)}")
+    raise NotJsonError(f"is of type {type(value).__name__}, which JSON cannot hold{_advice(value)}")
 
 
 def _decimal(value: Any) -> int | float | str:
