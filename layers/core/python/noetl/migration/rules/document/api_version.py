@@ -12,7 +12,10 @@ _EARLIER = re.compile(r"noetl\.io/v(?:[01]\w*|2(?:alpha|beta)\w*)\Z")
 
 
 def apply(page: Page) -> None:
-    """Name the version that runs; of a later version, or of another API's, the meaning is not known."""
+    """Name the version that runs.
+
+    Of a later version, or of another API's, the meaning is not known.
+    """
     entry = page.root.entry("apiVersion")
     text = text_of(entry.value) if entry is not None else None
     if entry is not None and text is not None and text != "noetl.io/v2" and _EARLIER.match(text):
