@@ -92,10 +92,12 @@ $(UI_BUILT): $(UI_SOURCES)
 # Types are checked beside the tests, which wait much of their time: for a database, a deployment, or time itself. So five processes leave
 # no time of two cores unused; four left an eighth.
 PROCESSES ?= 5
+# By another name, because `make -n test` runs every line in which make itself is called.
+LINT := $(MAKE) --no-print-directory lint
 .PHONY: test
 test: ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
 	@$(MAKE) --no-print-directory -j 2 $(UI_BUILT) $(COMPILED)
-	@$(MAKE) --no-print-directory lint >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
+	@$(LINT) >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
 	$(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed
 

@@ -56,7 +56,11 @@ def test_a_name_is_one_workers_and_it_may_come_again(claims, registry):
         claims.register("w", "gpu", 1, "me")
     assert registry.register("w", "io", 1, "me", 1) == "full"
     assert registry.register(made.name, "io", 1, "me", 1) == "registered", "whoever is here already stays"
-    claims.deregister(made.name)
+    for foreign in (claims.heartbeat, claims.deregister):
+        with pytest.raises(NotFoundError, match="register it"):
+            foreign(made.name, "you")
+    assert claims.heartbeat(made.name, "me").seen_at >= again.seen_at
+    claims.deregister(made.name, "me")
     for what in (claims.heartbeat, claims.deregister, lambda name: claims.claim(name, 1)):
         with pytest.raises(NotFoundError, match="register it"):
             what(made.name)
@@ -257,3 +261,16 @@ def test_what_only_looks_like_a_lease_is_free_for_the_engine_and_for_no_worker(h
     harness.store.commit([make.change(issue=(make.command("1"),))], owner)
     assert harness.store.claim("python-worker", 9, Offer("python")) == []
     assert had(harness.store.claim("sweeper", 9)) == [("1", 2)]
+
+
+def test_a_principal_claims_in_no_name_of_another_one(harness, make, claims):
+    claims.register("a", "python", 2, "me")
+    offer(harness, make, "1")
+    for take in (lambda: claims.claim("a", 9, "you"), lambda: claims.claim_one("a", EID, "1", "you")):
+        with pytest.raises(NotFoundError, match="no worker 'a'"):
+            take()
+    assert had(claims.claim("a", 9, "me")) == [("1", 1)]
+    with pytest.raises(NotFoundError):
+        claims.deregister("a", "you")
+    assert claims.heartbeat("a", "me").running == 1, "it keeps what it has"
+    assert claims.heartbeat("a").running == 1, "an administrator names every worker"

@@ -48,10 +48,10 @@ class MemoryWorkers:
             self._workers[name] = _Worker(pool, capacity, principal, began, now)
             return "registered"
 
-    def seen(self, name: str, keep_seconds: float) -> Seen | None:
+    def seen(self, name: str, keep_seconds: float, principal: str = "") -> Seen | None:
         with self._store.tables() as tables:
             worker, now = self._workers.get(name), tables.clock()
-            if worker is None:
+            if worker is None or principal not in ("", worker.principal):
                 return None
             worker.seen_at = now
             if keep_seconds > 0:

@@ -70,7 +70,7 @@ def test_result(python_task, code, given, result):
         ("import josn", "ModuleNotFoundError", "did you mean 'json'? Else name a file", 1),
         ("import json\nx = 2\njson.loads('{')", "JSONDecodeError", "(line 3: json.loads('{'))", 3),
         ("x = 1\ny = (", "SyntaxError", "'(' was never closed (line 2: y = ()", 2),
-        ("result = workload", "NameError", "passed under args", 1),
+        ("result = workload", "NameError", "passed under input", 1),
         (
             "import no_such_library",
             "ModuleNotFoundError",

@@ -91,3 +91,59 @@ def test_an_answer_that_found_no_memory_is_not_the_next_call():
     first.scope["big"] = "a" * 50_000
     assert first.run({"code": FULL}, settings=settings).result == 0
     assert second.run({"code": "result = 1"}, settings=settings).result == 1
+
+
+DEEP = """import itertools
+chained = iter([])
+for _ in range(700_000):
+    chained = itertools.takewhile(bool, chained)
+held = [chained]
+held.append(held)
+result = 1
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only there a process is replaced for what calls left in it"
+)
+@pytest.mark.parametrize("lines", [5, 7], ids=["by its namespace", "by a circle"])
+def test_what_is_freed_in_the_call_of_another_execution_fits_onto_its_stack(lines):
+    """Each iterator is freed within the one before it: so many end the process with a stack of 8 MiB."""
+    first, second = _pair("deep")
+    code = "\n".join([*DEEP.splitlines()[: lines - 1], "result = 1"])
+    assert first.run({"code": code}).result == 1
+    assert (
+        second.run({"code": "import itertools\nresult = len([[] for _ in range(300_000)])"}).result == 300_000
+    )
+
+
+CROWDED = """
+holes = [bytes(400) for _ in range(60000)]
+heap = [bytes(60000) for _ in range(300)]
+last = bytes(60000)
+full = []
+size = 1 << 28
+while size >= 1 << 14:
+    try:
+        full.append(bytearray(size))
+    except Exception:
+        size //= 2
+few = holes[::2000]
+heap = holes = None
+try:
+    import decimal
+    result = 'imported'
+except Exception as error:
+    result = str(error)
+full = few = None
+"""
+"""Leaves no room for a library, and some for the modules that do without it."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there memory is limited by the kernel")
+def test_a_module_that_was_imported_without_room_is_not_that_of_another_execution():
+    first, second = _pair("crowded")
+    look = "from decimal import Decimal\nresult = repr(Decimal.quantize)"
+    alone = Task("python").run({"code": look}).result
+    assert first.run({"code": CROWDED}).result == "imported"
+    assert second.run({"code": look}).result == alone

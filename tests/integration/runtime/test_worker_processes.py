@@ -166,6 +166,20 @@ def test_a_runtime_that_closes_takes_its_processes_with_it(tmp_path, database, a
         assert runtime.status(one) == "completed"
 
 
+def test_a_signal_to_each_process_of_the_service_leaves_what_runs(tmp_path, database, at_once):
+    """As systemd sends it by default. The process with the engine ends the others, after the commands that run."""
+    with running(tmp_path, database) as runtime:
+        entry = runtime.register(STUCK, source_name="stuck.yaml")
+        (one,) = runtime.start_many(entry, [{"folder": str(tmp_path / "given")}])
+        wait_until((tmp_path / "given" / "begun").exists, "the code")
+        pids = runtime._processes.pids
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        (tmp_path / "given" / "go").touch()
+        runtime.run_until([one], timeout=PATIENCE)
+        assert runtime.status(one) == "completed" and runtime._processes.pids == pids
+
+
 def alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)

@@ -6,7 +6,14 @@ from contextlib import nullcontext
 
 import pytest
 
-from noetl.adapters.http_work import HOLD_SECONDS, LONGEST_REST, POLL_SECONDS, CommandTokens, HttpCommands
+from noetl.adapters.http_work import (
+    FIRST_PAUSE,
+    HOLD_SECONDS,
+    LONGEST_REST,
+    POLL_SECONDS,
+    CommandTokens,
+    HttpCommands,
+)
 from noetl.domain.errors import InfrastructureError
 
 
@@ -23,7 +30,22 @@ def test_a_poll_ends_when_nothing_more_is_to_be_received():
         stopping=lambda: len(slept) == 3,
     )
     assert commands.receive(1, 20.0) == []
-    assert slept == [POLL_SECONDS] * 3 and len(asked) == 3
+    assert slept == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE] and len(asked) == 3
+
+
+def test_pauses_of_a_poll_grow_up_to_their_longest():
+    slept = []
+    commands = HttpCommands(
+        lambda method, path, body, headers: (200, b'{"commands":[]}'),
+        "w",
+        "io",
+        1,
+        CommandTokens(),
+        clock=lambda: sum(slept),
+        sleep=slept.append,
+    )
+    assert commands.receive(1, 20.0) == []
+    assert slept == sorted(slept) and max(slept) == POLL_SECONDS and len(slept) < 50
 
 
 def test_what_cannot_be_run_now_is_not_claimed_again_at_once():

@@ -86,6 +86,7 @@ MAY_KEEP = {
     "underscores that become others": "result = ().＿_class_＿",
     "not Python": "def",
     "a warning of the compiler": "result = n is 1",
+    "lambdas in lambdas": "x = " + "lambda: " * 101 + "1",
     "too long": "n = 1\n" * (MOST_CHARACTERS // 6 + 1),
     "too deep": "(" * 300 + ")" * 300,
 }
@@ -110,6 +111,13 @@ HOLES = {
     "keeps an equal union of an operator": "from typing import List\nresult = str(List[int | str])",
     "keeps an equal union, in a type of Python": "from typing import List, Union\nx = dict[str, List[Union[int, str]]]",
     "keeps an equal type, in a type of Python": "from typing import Any, List\nx = dict[str, List[list[True]]]",
+    "keeps a union of a type in a variable": "from typing import List\nkind = List[int]\nresult = str(kind | list[stamp])",
+    "keeps a union of a type": "from typing import List\nresult = str(List[int] | list[stamp])",
+    "keeps a union of a type, in an annotation": "from typing import List\ndef f(x: List[int] | list[stamp]):\n    pass",
+    "keeps a union of unions": "from typing import List\nx: dict[str, (List[int] | str) | bytes] = {}",
+    "names a type in an annotation": "from typing import List\nx: (kind := List[int]) = 1\nresult = kind | list[stamp]",
+    "changes a type": "from typing import List\nList |= list[stamp]\nresult = str(List)",
+    "changes a module": "import re\nre += 1",
     "a type that is another thing": "from typing import List\ndict = List\nx = dict[list[True]]",
     "keeps an equal type, by a name": "import typing\nkind = typing.List\nresult = str(kind[list[1]])",
     "keeps an equal type, by a builtin": "from typing import List\nint = list[1]\nresult = str(List[int])",
@@ -148,14 +156,30 @@ def test_all_other_code_may_keep_something(code):
         ("result = [\n  open(name) for name in eval('names')\n]", Kept("`open`", 2, 3)),
         ("    import math\n    class A:\n        pass\n    return 1", Kept("`class A:`", 2, 5)),
         ("import re\nkept = re\nresult = kept.sub('a', 'b', c)", Kept("`re`", 2, 8)),
-        ("def f():\n    try:\n        yield 1\n    finally:\n        g()", Kept("`yield 1`", 3, 9)),
+        ("def f():\n    try:\n        yield 1\n    finally:\n        g()", Kept("`(yield 1)`", 3, 9)),
         ("def f(vars): pass\nresult = {\n  'a': vars}", Kept("`vars`", 1, 7)),
         ("import os as json\n" + "n = 1\n" * 3000, Kept("it is longer than 16,384 characters")),
         ("result = {'a': 1}", None),
+        ("x = 1\nmatch x:\n    case open:\n        pass", Kept("`open`", 3, 10)),
+        ("x = 1\ndef f(__x):\n    return __x", Kept("`__x`", 2, 7)),
+        ("def f():\n    global __name", Kept("`global __name`", 2, 5)),
+        ("a = 'open'; b = open", Kept("`open`", 1, 17)),
+        ("x = 'a\u2028b\x0cc'\ny = open('x')", Kept("`open`", 2, 5)),
+        ("é = 'ééé'; open(é)", Kept("`open`", 1, 12)),
+        (f"é = '{'é' * 80}'; f = lambda b: (a async for a in b)", Kept("`async for a in b`", 1, 116)),
     ],
 )
 def test_the_first_place_that_may_keep_something_is_shown(code, kept):
     assert find_kept(code) == kept
+
+
+def test_lambdas_are_nested_up_to_a_limit():
+    """The compiler needs half a second for two thousand, during which no other thread runs."""
+    assert keeps_nothing("x = " + "lambda: " * 100 + "1")
+    for begin in ("x = ", "    y = 1\n    return ", "return "):
+        (problem,) = python.check({"code": begin + "lambda: " * 101 + "1"})
+        assert "more than 100 lambdas are nested" in problem.message
+    assert not python.check({"code": "x = [" + "lambda: 1, " * 200 + "]"})
 
 
 def test_a_warning_of_the_compiler_has_its_line():

@@ -29,6 +29,8 @@ LONGEST_REST = 5
 Short, because the commands that it can run wait as well."""
 HOLD_SECONDS = 59
 """What a worker asks for when it continues with a command; any other delay means that it returns the command."""
+FIRST_PAUSE = 0.01
+"""Between two claims, at first; each pause is twice as long as the one before, up to ``POLL_SECONDS``."""
 POLL_SECONDS = 0.5
 EXECUTIONS = 10_000
 """Whose tokens a worker remembers: many times what it can have under way."""
@@ -174,11 +176,14 @@ class HttpCommands:
 
     def receive(self, limit: int, wait_seconds: float = 0.0) -> Sequence[Delivery]:
         until = self._clock() + wait_seconds
+        pause = FIRST_PAUSE  # what follows an outcome that was just reported is there soon
         while True:
             found = self._claim(limit) if self._clock() >= self._rest_until else []
             if found or self._clock() >= until:
                 return found
-            self._sleep(POLL_SECONDS)
+            rest = self._rest_until - self._clock()
+            self._sleep(min(rest, POLL_SECONDS) if rest > 0 else pause)
+            pause = min(2 * pause, POLL_SECONDS)
             if self._stopping():
                 return []
 

@@ -110,7 +110,7 @@ def notes(params: Mapping[str, Any]) -> Iterator[ParamProblem]:
         yield ParamProblem(
             ("code",),
             f"each execution has a process of its own for this code, which may keep something: {kept.words}",
-            "docs/kinds/python.md#executions-that-share-a-process lists code that keeps nothing",
+            "docs/kinds/python.md#executions-that-share-a-process lists what keeps nothing; `process: playbook` shares a process anyway",
             "own-process",
             (kept.line, kept.column),
             "note",
@@ -239,7 +239,7 @@ def _source_line(code: str, line: int | None) -> str:
 
 def _hint(name: str, text: str, memory_bytes: int) -> str:
     if name == "NameError":
-        return "what the code needs from the playbook is passed under args"
+        return "what the code needs from the playbook is passed under input"
     if name == "ModuleNotFoundError":
         return f"{_near(text)}name a file beside the playbook under `modules:`, or a library under `executor.spec.requirements`"
     if name == "TypeError" and text.startswith("main() needs "):

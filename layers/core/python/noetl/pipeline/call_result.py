@@ -26,7 +26,7 @@ def rendered_input(run: Run, task: Task, node: Node) -> dict[str, Any]:
         wrong = InvalidInputError(
             f"the input of {task.label} must be a mapping of names to values, not {str(whole)[:60]!r}",
             code="task_input",
-            hint="write args: {name: value}",
+            hint="write input: {name: value}",
         )
         raise located(wrong, place_of(node))
     return dict(given)

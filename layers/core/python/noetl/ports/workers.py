@@ -104,10 +104,10 @@ class WorkerRegistry(CommandLeases, Protocol):
         At most ``most`` workers are registered altogether.
         """
 
-    def seen(self, name: str, keep_seconds: float) -> Seen | None:
-        """Record that a worker lives; None: no worker has this name.
+    def seen(self, name: str, keep_seconds: float, principal: str = "") -> Seen | None:
+        """Record that a worker lives; None: no worker of the principal has this name.
 
-        ``keep_seconds`` > 0: what is offered to its pool stays offered for that long.
+        ``keep_seconds`` > 0: what is offered to its pool stays offered for that long. ``principal``: who registered it; empty: anyone.
         """
 
     def drop(self, name: str) -> bool:

@@ -37,7 +37,7 @@ from noetl.runtime.local.worker_process.pool import ProcessPool
 from noetl.runtime.local.worker_process.process import WorkerProcess
 from noetl.runtime.settings import Settings
 from noetl.services.worker.issue_gate import IssueGate
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE, wait_until
 
 
 class Other:
@@ -110,7 +110,7 @@ def worker(monkeypatch: pytest.MonkeyPatch, ground: Ground):
     made = WorkerProcess(Begin("", "name", [], [], {"io": 1}, "", []), ground)
     made.pools["io"] = ProcessPool("io", 1, made.send, lambda: 1, wanted=ground.is_wanted)
     made.start()
-    assert made.is_ready()
+    assert made.is_ready(time.monotonic() + PATIENCE)
     yield made
     made.close(0.0)
 

@@ -37,7 +37,8 @@ class Worker:
     def start(self) -> None:
         pass
 
-    def is_ready(self) -> bool:
+    def is_ready(self, until: float) -> bool:
+        self.until = until
         return self.starts
 
     def pool(self, name: str) -> ProcessPool | None:
@@ -142,6 +143,34 @@ def test_one_that_does_not_start_is_left_alone_and_commands_run_here():
     ground = Ground(starts=False)
     assert ground.processes.pool_for(command(lost=1)) is None
     assert ground.made[0].closed and not ground.processes
+
+
+def test_those_that_do_not_start_are_waited_for_once_and_all_together():
+    """Who waits for them holds leases of commands."""
+    ground = Ground(most=3, starts=False)
+    for number in (1, 2, 3):
+        assert ground.processes.pool_for(command(number, lost=1)) is None
+    assert len(ground.made) == 3 and len({one.until for one in ground.made}) == 1
+    ground.starts, ground.processes._none_before = True, 0.0
+    assert ground.processes.pool_for(command(4, lost=1)) is not None
+
+
+@pytest.mark.parametrize("end", ["retired", "dead", "there"])
+def test_executions_that_have_ended_are_remembered_by_no_process(end):
+    ground = Ground()
+    ground.processes._start()
+    (worker,) = ground.made
+    for number in range(9):
+        assert ground.processes.pool_for(command(number)) is worker.pools["python"]
+    assert len(ground.processes._homes) == 9
+    if end == "retired":
+        worker.used -= processes.IDLE_SECONDS + 1
+        ground.processes.tidy()
+    elif end == "dead":
+        ground.processes.gone(worker)  # type: ignore[arg-type]
+    else:
+        ground.processes.withdraw(range(9), [], ground.processes.marks())
+    assert not ground.processes._homes
 
 
 def test_after_a_death_another_is_started_when_its_time_has_come(monkeypatch: pytest.MonkeyPatch):

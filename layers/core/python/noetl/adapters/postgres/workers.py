@@ -41,16 +41,17 @@ class PostgresWorkers:
             return "taken" if here == b"t" else "full"
         return "registered"
 
-    def seen(self, name: str, keep_seconds: float) -> Seen | None:
-        rows = self._workers(name, keep_seconds)
+    def seen(self, name: str, keep_seconds: float, principal: str = "") -> Seen | None:
+        rows = self._workers(name, keep_seconds, principal)
         return Seen(_worker(rows[0]), float(rows[0][-1] or 0)) if rows else None
 
     def entries(self) -> Sequence[WorkerPool]:
-        return [_worker(row) for row in self._workers("", 0.0)]
+        return [_worker(row) for row in self._workers("", 0.0, "")]
 
-    def _workers(self, name: str, keep_seconds: float) -> list[Row]:
+    def _workers(self, name: str, keep_seconds: float, principal: str) -> list[Row]:
         values: dict[str, bytes | None] = {
             "name": text(name),
+            "principal": text(principal),
             "kept": number(keep_seconds),
             "stale": number(STALE_SECONDS),
         }

@@ -61,13 +61,13 @@ def register(deps: ApiDeps, request: Request) -> Answer:
 
 def heartbeat(deps: ApiDeps, request: Request) -> Answer:
     workers = _workers(deps)
-    seen = workers.heartbeat(parse.body(request, deps, WorkerNameBody).name)
+    seen = workers.heartbeat(parse.body(request, deps, WorkerNameBody).name, _registrant(request))
     return Answer(200, WorkerAnswer(seen, workers.lease_seconds))
 
 
 def deregister(deps: ApiDeps, request: Request) -> Answer:
     """What it has is given to others, at once."""
-    _workers(deps).deregister(parse.body(request, deps, WorkerNameBody).name)
+    _workers(deps).deregister(parse.body(request, deps, WorkerNameBody).name, _registrant(request))
     return list_all(deps, request)
 
 
@@ -91,7 +91,9 @@ def claim(deps: ApiDeps, request: Request) -> Answer:
     """Commands with their tokens; none when nothing waits."""
     body = parse.body(request, deps, ClaimBody)
     workers = _workers(deps)
-    found = [_claimed(command, deps) for command in workers.claim(body.name, body.limit)]
+    found = [
+        _claimed(command, deps) for command in workers.claim(body.name, body.limit, _registrant(request))
+    ]
     deps.counted("Claims", len(found))
     return Answer(200, ClaimedAnswer(found, workers.lease_seconds))
 
@@ -111,7 +113,7 @@ def claim_one(deps: ApiDeps, request: Request) -> Answer:
             code="invalid_command",
             hint="it is <execution_id>:<command_id>, as a claim and `noetl analyze` show it",
         )
-    command = workers.claim_one(body.name or body.worker_id, execution_id, command_id)
+    command = workers.claim_one(body.name or body.worker_id, execution_id, command_id, _registrant(request))
     deps.counted("Claims", 1)
     return Answer(200, ClaimOneAnswer(_claimed(command, deps), workers.lease_seconds))
 
@@ -197,6 +199,11 @@ def _uri(ref: str) -> str:
     if not fits or not ref.isprintable():
         raise BadRequestError(f"{ref[:80]!r} is no reference of a result", code="invalid_reference")
     return ref
+
+
+def _registrant(request: Request) -> str:
+    """Return the principal whose workers a request may name; empty: those of all."""
+    return "" if "admin" in request.principal.scopes else request.principal.name
 
 
 def _workers(deps: ApiDeps) -> Claims:

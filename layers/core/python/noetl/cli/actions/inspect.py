@@ -242,7 +242,9 @@ def show_logs(name: str, choice: LineChoice, *, follow: bool, as_json: bool, at:
             if wanted:
                 note(f"execution {execution_id} has printed no line that fits")
             else:
-                note(f"tasks of execution {execution_id} have printed nothing (what is kept: docs/logs.md)")
+                note(
+                    f"tasks of execution {execution_id} have printed nothing that is kept here (docs/logs.md)"
+                )
     return errors.DONE
 
 

@@ -103,7 +103,10 @@ def serve(
             for one in _missing():
                 out(f"missing: {one.name}: {one.missing} (noetl doctor)")
             out(f"serving at {server.address}; interrupt to end")
-            out(f"token in {shown}" if shown else "no tokens: everybody on this machine may do everything")
+            if server.tokens is None:
+                out("no tokens: everybody on this machine may do everything")
+            else:
+                out(f"token in {shown}" if shown else "each request needs a token: noetl token list")
         ready(
             {"address": server.address}
             | ({"left to workers": list(serve_settings.external)} if serve_settings.external else {})

@@ -47,7 +47,7 @@ def arguments(d: Decider, node: Node | None, scope: EngineScope, what: str) -> d
     if isinstance(value, dict):
         return value
     problem = f"{what} must be a mapping of names to values, not {str(value)[:60]!r}"
-    raise wrong(node, Pos(), problem, "write args: {name: value}")
+    raise wrong(node, Pos(), problem, "write input: {name: value}")
 
 
 def merged_names(d: Decider, base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -151,29 +151,46 @@ class Kept(NamedTuple):
     column: int = 1
 
 
+class _Doubts(NamedTuple):
+    """Nodes that may keep something, and their text.
+
+    That is the code, maybe without its indentation.
+    """
+
+    nodes: list[ast.AST]
+    text: str
+
+
+@lru_cache(MOST_COMPILED)
 def keeps_nothing(code: str) -> bool:
     """Return whether no later call in the same process can see that this code ran.
 
     False: it may be visible, or it is not known. What a module of the playbook does is not looked at, and values of the task are not named
     like one of ``TYPES``.
     """
-    return find_kept(code) is None
+    return _doubts(code) is None
 
 
-@lru_cache(MOST_COMPILED)
 def find_kept(code: str) -> Kept | None:
     """Find the first place where code may keep something for a later call.
 
     None: it keeps nothing.
     """
+    doubts = _doubts(code)
+    return _first(*doubts, code) if isinstance(doubts, _Doubts) else doubts
+
+
+def _doubts(code: str) -> Kept | _Doubts | None:
+    """Return why code may keep something; None: it keeps nothing."""
     if len(code) > MOST_CHARACTERS:
         return Kept(f"it is longer than {MOST_CHARACTERS:,} characters")
     try:
         tree, text = _parse(code)
         nodes = list(ast.walk(tree))
-        found = _first_doubtful(nodes, text)
-        if found is not None:
-            return _at(found, code, text)
+        found = [node for node in nodes if not _is_plain(node)] or _end_later(nodes) or _foreign(nodes, text)
+        found = found or _Uses(nodes).out_of_place()
+        if found:
+            return _Doubts(found, text)
         # A warning, which is an error here, is shown by the process that compiles the code.
         compile_code(code, ())
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
@@ -184,41 +201,38 @@ def find_kept(code: str) -> Kept | None:
     return None
 
 
-def _first_doubtful(nodes: list[ast.AST], text: str) -> ast.AST | None:
-    """Return a node that may keep something: the first one in the order of the text."""
-    found = [node for node in nodes if not _is_plain(node)] or _end_later(nodes) or _foreign(nodes, text)
-    found = found or _Uses(nodes).out_of_place()
-    return min(found, key=_place) if found else None
+def _first(nodes: list[ast.AST], text: str, code: str) -> Kept:
+    """Show the node that is written first, and its place in ``code``.
+
+    It is not shown as it is written: Python before 3.12 has wrong places for what is in an f-string.
+    """
+    (line, start), node = min(((_place(node), node) for node in nodes), key=lambda one: one[0])
+    rest, whole = (_line(of, line) for of in (text, code))
+    rest = rest.encode("utf-8", "replace")[start:].decode("utf-8", "replace")
+    try:
+        first = ast.unparse(node).strip().partition("\n")[0]
+    except RecursionError:
+        first = rest
+    column = len(whole) - len(rest) if rest and whole.endswith(rest) else 0
+    return Kept(f"`{shorten(first, SHOWN, placeholder=' …')}`", line, column + 1)
+
+
+def _line(text: str, number: int) -> str:
+    """Return a line as the parser counts them."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines[number - 1] if number <= len(lines) else ""
 
 
 def _place(node: ast.AST) -> tuple[int, int]:
-    """Return the line of a node, and its column from 0 on.
+    """Return the line of a node, and the bytes before it in the line.
 
     A node without a place has that of the first one in it.
     """
-    return next(
-        (
-            (inner.lineno, inner.col_offset)
-            for inner in ast.walk(node)
-            if isinstance(inner, (ast.stmt, ast.expr, ast.alias))
-        ),
-        (1, 0),
-    )
-
-
-def _at(node: ast.AST, code: str, text: str) -> Kept:
-    """Show a node as it is written.
-
-    ``text``: the code as it was parsed, maybe without its indentation.
-    """
-    line, column = _place(node)
-    written = ast.get_source_segment(text, node) or text.splitlines()[line - 1][column:]
-    first = written.splitlines()[0].strip()
-    return Kept(
-        f"`{shorten(first, SHOWN, placeholder=' …')}`",
-        line,
-        max(code.splitlines()[line - 1].find(first), 0) + 1,
-    )
+    for one in ast.walk(node):
+        line, column = getattr(one, "lineno", None), getattr(one, "col_offset", None)
+        if isinstance(line, int) and isinstance(column, int):
+            return line, column
+    return 1, 0
 
 
 def _parse(code: str) -> tuple[ast.Module, str]:
@@ -316,21 +330,41 @@ class _Uses:
                 self._places.add(id(node.value))
             case ast.Call():
                 self._note_call(node)
-            case ast.Subscript() if self._is_typing(node.value) and self._is_type(node.slice):
-                self._places.add(id(node.value))
-            case ast.Subscript() if self._is_builtin_type(node.value):
-                self._note_parts(node.slice)
             case ast.arg() | ast.AnnAssign() if node.annotation is not None:
-                self._places.add(id(node.annotation))
+                self._note_annotation(node.annotation)
             case ast.FunctionDef() if node.returns is not None:
-                self._places.add(id(node.returns))
+                self._note_annotation(node.returns)
 
-    def _note_parts(self, node: ast.expr) -> None:
-        """Note the types that a builtin one is made of: it is a new object each time."""
-        for part in node.elts if isinstance(node, ast.Tuple) else [node]:
-            before = set(self._places)
-            if not self._is_type(part):
-                self._places = before
+    def _note_annotation(self, node: ast.expr) -> None:
+        self._places.add(id(node))
+        if isinstance(node, (ast.BinOp, ast.Subscript)):
+            self._note_type(node)
+
+    def _note_type(self, node: ast.expr) -> None:
+        """Note what an annotation is made of.
+
+        A builtin type of others is a new object each time. ``typing`` keeps what it makes, and ``|`` beside one of its types makes another.
+        """
+        match node:
+            case ast.BinOp(op=ast.BitOr()):
+                for side in (node.left, node.right):
+                    if not self._is_of_typing(side):
+                        self._note_type(side)
+            case ast.Subscript() if self._is_typing(node.value):
+                if self._is_type(node.slice):
+                    self._places.add(id(node.value))
+            case ast.Subscript() if self._is_builtin_type(node.value):
+                for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+                    self._note_type(part)
+            case _:
+                before = set(self._places)
+                if not self._is_type(node):
+                    self._places = before
+
+    def _is_of_typing(self, node: ast.expr) -> bool:
+        while isinstance(node, ast.Subscript):
+            node = node.value
+        return self._is_typing(node)
 
     def _is_builtin_type(self, node: ast.expr) -> bool:
         bound = {*self._bound, *self._members, *self._modules}
@@ -396,6 +430,8 @@ class _Uses:
         match node:
             case ast.Import() | ast.ImportFrom():
                 return all((name.asname or name.name) != "main" for name in node.names)
+            case ast.AugAssign(target=ast.Name(id=name)):
+                return name not in self._modules and name not in self._members
             case ast.Name(ctx=ast.Load()) if node.id in self._modules:
                 return id(node) in self._places
         used = self._used(node)
@@ -425,6 +461,8 @@ def _names_of(node: ast.AST) -> Iterator[str]:
         name = getattr(node, field, None)
         if isinstance(name, str):
             yield name
+    if isinstance(node, (ast.Global, ast.Nonlocal)):
+        yield from node.names
 
 
 def _annotation_names(nodes: list[ast.AST]) -> Iterator[str]:

@@ -24,8 +24,8 @@ class RemoteWork(Claims):
         super().__init__(registry, runtime.store, runtime.pools, lease_seconds=lease_seconds)
         self._runtime = runtime
 
-    def deregister(self, name: str) -> None:
-        super().deregister(name)
+    def deregister(self, name: str, principal: str = "") -> None:
+        super().deregister(name, principal)
         self._runtime.keeper.adopt()
 
     def give_back(self, execution_id: int, command_id: str, attempt: int, turn: int) -> bool:

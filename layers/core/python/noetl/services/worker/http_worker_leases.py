@@ -72,17 +72,18 @@ class Claims:
             raise InvalidInputError(
                 f"{name!r} is the name of another principal's worker", code="worker_name_taken"
             )
-        return self.heartbeat(name)
+        return self.heartbeat(name, principal)
 
-    def heartbeat(self, name: str) -> WorkerPool:
+    def heartbeat(self, name: str, principal: str = "") -> WorkerPool:
         """Record that a worker lives; this extends no lease of its commands.
 
-        Raises NotFoundError(code="worker_not_found").
+        ``principal``: who registered it, here and below; empty: an administrator. Raises NotFoundError(code="worker_not_found").
         """
-        return self._seen(name).worker
+        return self._seen(name, principal).worker
 
-    def deregister(self, name: str) -> None:
+    def deregister(self, name: str, principal: str = "") -> None:
         """End a worker: its commands are available to other workers at once. Raises NotFoundError."""
+        self._seen(name, principal)
         if not self.registry.drop(name):
             raise _nobody(name)
 
@@ -96,22 +97,22 @@ class Claims:
 
     # --- commands ---
 
-    def claim(self, name: str, limit: int) -> Sequence[Command]:
+    def claim(self, name: str, limit: int, principal: str = "") -> Sequence[Command]:
         """Claim commands of the worker's pool, at most ``limit`` and its free capacity.
 
         Raises NotFoundError.
         """
-        seen = self._seen(name)
+        seen = self._seen(name, principal)
         free = min(limit, seen.worker.capacity - seen.worker.running)
         return self._take(seen, free, None) if free > 0 else ()
 
-    def claim_one(self, name: str, execution_id: int, command_id: str) -> Command:
+    def claim_one(self, name: str, execution_id: int, command_id: str, principal: str = "") -> Command:
         """Claim this command for a worker.
 
         Raises NotFoundError (no worker has this name; no such command), ConflictError (not now: another worker has it, it is not due,
         its execution is paused, the worker is full), GoneError (it was answered, or its execution is over).
         """
-        seen = self._seen(name)
+        seen = self._seen(name, principal)
         if seen.worker.running >= seen.worker.capacity:
             raise _not_now(f"{name} has {seen.worker.running} commands already", "worker_full", AGAIN_SECONDS)
         found = self._take(seen, 1, (execution_id, command_id))
@@ -144,8 +145,9 @@ class Claims:
     def _owner(self, seen: Seen) -> str:
         return lease(seen.now + self.lease_seconds, seen.worker.pool, seen.worker.name)
 
-    def _seen(self, name: str) -> Seen:
-        seen = self.registry.seen(name, self._kept)
+    def _seen(self, name: str, principal: str) -> Seen:
+        """Look up a worker of a principal. To others it is not there: its commands are not theirs."""
+        seen = self.registry.seen(name, self._kept, principal)
         if seen is None:
             raise _nobody(name)
         return seen

@@ -114,7 +114,7 @@ class _Session:
         sys.stdout, sys.stderr = self._streams
         if stateless and self._warnings is None:
             self._warnings = _note_warnings()
-            self._used = Used(LITTLE)
+            self._used = Used(LITTLE, unseen=True)
             self._used.is_too_much()
         _allow_cpu(seconds)
 

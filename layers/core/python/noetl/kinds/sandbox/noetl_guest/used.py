@@ -14,20 +14,31 @@ import sys
 from _operator import gt
 from contextlib import suppress
 
-STATM_BYTES = 64
+STATM_BYTES, STATUS_BYTES = 128, 4096
+MAPPED, OWN = 0, 5
+"""The numbers of ``/proc/self/statm`` that are looked at: pages of the address space, and those that the process may write to."""
 PAGE = resource.getpagesize()
 NO_FILE = -1
 HALF = 1 / 2
 LITTLE = 1 / 16
+DEEP = 16 * 1024**2
+"""Bytes that executions may leave to one another. Nested objects are freed one within the other: each level takes at least 16 bytes of a stack
+of 8 MiB and 48 bytes of memory, so what is freed in the call of another execution may not be more.
+"""
+FULL = 64 * 1024**2
+"""Bytes of free address space with which a library that is written in C may be missing. Python then keeps another one for good."""
 
 
 class Used:
-    """Looked at after each call. ``share``: how much of the room calls may use up."""
+    """Looked at after each call. ``share``: how much of the room calls may use up.
 
-    def __init__(self, share: float = HALF) -> None:
-        self._share = share
-        self._memory = NO_FILE
-        """Shows how much address space there is; it stays open, as a look should cost little."""
+    ``unseen``: no call may notice what others did.
+    """
+
+    def __init__(self, share: float = HALF, *, unseen: bool = False) -> None:
+        self._share, self._unseen = share, unseen
+        self._memory = self._status = NO_FILE
+        """Show how much address space there is, and was; they stay open, as a look should cost little."""
         self._places: tuple[str, ...] = ()
         """Folders that are gone with the process."""
         self._most: list[float] = []
@@ -56,20 +67,27 @@ class Used:
             for place in self._places:
                 about = os.statvfs(place)
                 limits += [about.f_blocks, about.f_files]
-        self._most = [
-            used + (limit - used) * self._share for used, limit in zip(self._look(), limits, strict=True)
-        ]
+        used = self._look()
+        self._most = [one + (limit - one) * self._share for one, limit in zip(used, limits, strict=True)]
+        if self._unseen and self._memory != NO_FILE:
+            self._status = os.open("/proc/self/status", os.O_RDONLY)
+            own, _ = self._look()[-2:]
+            self._most += [own + DEEP, _limit(resource.RLIMIT_AS) - FULL]
 
     def _look(self) -> list[int]:
         """Return what is used of each thing. Raises OSError."""
         free = os.dup(0)  # the lowest number that is free
         os.close(free)
         found = [free, _thread._count()]
-        if self._memory != NO_FILE:
-            found.append(int(os.pread(self._memory, STATM_BYTES, 0).split(None, 1)[0]) * PAGE)
+        pages = os.pread(self._memory, STATM_BYTES, 0).split() if self._memory != NO_FILE else ()
+        if pages:
+            found.append(int(pages[MAPPED]) * PAGE)
         for place in self._places:
             about = os.statvfs(place)
             found += [about.f_blocks - about.f_bfree, about.f_files - about.f_ffree]
+        if self._status != NO_FILE:
+            peak = os.pread(self._status, STATUS_BYTES, 0).partition(b"VmPeak:")[2]
+            found += [int(pages[OWN]) * PAGE, int(peak.split(None, 1)[0]) * 1024]
         return found
 
 

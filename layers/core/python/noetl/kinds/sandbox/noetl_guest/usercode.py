@@ -18,6 +18,7 @@ from .results import Context, readable
 FILENAME = "<code>"
 MODULE = "__noetl__"
 CACHE_SIZE = 256
+MOST_LAMBDAS = 100
 VAR_KEYWORDS = 0x08
 COROUTINE = 0x80
 
@@ -104,8 +105,10 @@ def forget_code() -> None:
 def compile_code(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
     """Compile the code for ``names``; report whether it is a function body with ``return``.
 
-    Raises SyntaxError, ValueError (NUL), MemoryError or RecursionError (too deeply nested).
+    Raises SyntaxError, ValueError (NUL, or lambdas nested too deep), MemoryError or RecursionError (too deeply nested).
     """
+    if code.count("lambda") > MOST_LAMBDAS:
+        _check_lambdas(code)
     try:
         return compile(code, FILENAME, "exec", dont_inherit=True, optimize=0), False
     except IndentationError:
@@ -118,6 +121,24 @@ def compile_code(code: str, names: tuple[str, ...]) -> tuple[CodeType, bool]:
         if error.msg != "'return' outside function":
             raise
         return _compile_returning(code, names), True
+
+
+def _check_lambdas(code: str) -> None:
+    """Refuse lambdas that are nested too deep.
+
+    To compile them takes the square of their number, and no thread runs meanwhile. Raises ValueError.
+    """
+    try:
+        tree = ast.parse(code, FILENAME)
+    except SyntaxError:
+        return  # the compiler explains it, and does not come to the lambdas
+    todo: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while todo:
+        node, depth = todo.pop()
+        depth += isinstance(node, ast.Lambda)
+        if depth > MOST_LAMBDAS:
+            raise ValueError(f"more than {MOST_LAMBDAS} lambdas are nested in one another")
+        todo += [(inner, depth) for inner in ast.iter_child_nodes(node)]
 
 
 def _compile_returning(code: str, names: tuple[str, ...]) -> CodeType:

@@ -200,7 +200,10 @@ class Work:
 
 def main() -> None:
     """Take commands from the process at the other end of the inherited socket."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The process with the engine ends this one, after the commands that run. A supervisor may send SIGTERM to every process of a service.
+    # A handler, because programs of tasks would inherit that a signal is ignored.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
     collect_rarely()
     end = socket.socket(fileno=int(sys.argv[1]))
     end.set_inheritable(False)  # another holder would hide the end of this process

@@ -31,7 +31,7 @@ from noetl.services.worker.ready_commands import PATIENCE
 
 MODULE = "noetl.runtime.local.worker_process.main"
 START_SECONDS = 15.0
-"""Most time from the start of the process to its first message.
+"""Most time from the start of processes to the first message of each.
 
 The keeper of a lease may wait for it, and extends the lease every ten seconds.
 """
@@ -120,10 +120,14 @@ class WorkerProcess:
         with suppress(OSError):  # it has ended; the reader sees that
             self._channel.send(self._begin)
 
-    def is_ready(self) -> bool:
-        """Wait for the process, and return whether it takes commands."""
+    def is_ready(self, until: float) -> bool:
+        """Wait for the process, and return whether it takes commands.
+
+        ``until``: monotonic seconds at which it has to.
+        """
         with self._changed:
-            return self._changed.wait_for(lambda: self._ready or self.over, START_SECONDS) and self._ready
+            seconds = max(0.0, until - time.monotonic())
+            return self._changed.wait_for(lambda: self._ready or self.over, seconds) and self._ready
 
     def pool(self, name: str) -> ProcessPool | None:
         """Return the pool for commands of a name; None: the process runs none of them."""

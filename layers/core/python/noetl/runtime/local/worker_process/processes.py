@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from noetl.domain.commands import Command
 from noetl.runtime.local.worker_process.pool import ProcessPool
-from noetl.runtime.local.worker_process.process import WorkerProcess
+from noetl.runtime.local.worker_process.process import START_SECONDS, WorkerProcess
 
 BUSY = 4
 """Commands that wait or run, from which on a command counts as begun beside others."""
@@ -59,7 +59,7 @@ class WorkerProcesses:
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._crowded, self._deaths = 0, 0
         self._closed = False
-        self._not_before = self._started = -math.inf
+        self._not_before = self._none_before = self._started = -math.inf
 
     def __bool__(self) -> bool:
         """Return whether worker processes run the commands. It takes no lock."""
@@ -112,11 +112,11 @@ class WorkerProcesses:
 
         ``marks``: of the moment when it was noted. Commands that were sent later are wanted.
         """
+        with self._lock:
+            homes = {one: self._homes.pop(one) for one in executions if one in self._homes}
         if not marks:
             return
         dropped = list(runs)
-        with self._lock:
-            homes = {one: self._homes.pop(one) for one in executions if one in self._homes}
         for worker, last in marks.items():
             ended = [one for one in executions if homes.get(one) is worker or worker.has(one)]
             worker.withdraw(ended, dropped, last)
@@ -129,6 +129,7 @@ class WorkerProcesses:
             with self._lock:
                 self._workers, self._crowded = (), 0
                 self._retired += workers
+                self._homes.clear()
             for worker in workers:
                 # A command may have come in this moment: it is run to its end.
                 self._again(worker.retire())
@@ -140,6 +141,8 @@ class WorkerProcesses:
         """Note that a process has ended by itself. Another is started after a pause, under load."""
         with self._lock:
             self._workers = tuple(one for one in self._workers if one is not worker)
+            for execution_id in [one for one, home in self._homes.items() if home is worker]:
+                del self._homes[execution_id]
             now = time.monotonic()
             if now - self._started > RESTART_SECONDS[-1]:
                 self._deaths = 0
@@ -196,8 +199,11 @@ class WorkerProcesses:
             threading.Thread(target=self._start, name="noetl-worker-process-start", daemon=True).start()
 
     def _have_one(self, name: str) -> None:
-        """Start processes, and wait for them, if none runs commands of this pool."""
-        if self._least(name) is None:
+        """Start processes, and wait for them, if none runs commands of this pool.
+
+        Not for a while after none was ready in time: callers hold leases meanwhile.
+        """
+        if self._least(name) is None and time.monotonic() >= self._none_before:
             self._start(name)
 
     def _start(self, name: str | None = None) -> None:
@@ -211,7 +217,10 @@ class WorkerProcesses:
                 return
             places = sorted(set(range(self.most)) - {one.place for one in self._workers})
             made = [worker for place in places if (worker := self._begun(place)) is not None]
-            able = [worker for worker in made if worker.is_ready()]
+            until = time.monotonic() + START_SECONDS
+            able = [worker for worker in made if worker.is_ready(until)]
+            if not able:
+                self._none_before = time.monotonic() + RESTART_SECONDS[-1]
             with self._lock:
                 if not self._closed:
                     self._workers = (*self._workers, *(one for one in able if not one.over))

@@ -14,9 +14,11 @@ WITH known AS (
 SELECT (SELECT count(*) FROM made), number, here FROM known;
 
 -- name: workers
--- One worker, whose heartbeat this is (and so does its pool, if it is kept), or all of them; each with what it runs.
+-- One worker, whose heartbeat this is (and so does its pool, if it is kept), or all of them; each with what it runs. One that another
+-- principal registered is not found.
 WITH seen AS (
-    UPDATE noetl.worker SET seen_at = clock_timestamp() WHERE namespace = 'default' AND name = :name RETURNING pool
+    UPDATE noetl.worker SET seen_at = clock_timestamp()
+    WHERE namespace = 'default' AND name = :name AND :principal IN ('', principal) RETURNING pool
 ), kept AS (
     INSERT INTO noetl.runtime AS r (owner, heartbeat_at, lease_until)
     SELECT 'pool:' || pool, clock_timestamp(), clock_timestamp() + make_interval(secs => :kept::float8) FROM seen WHERE :kept::float8 > 0
@@ -34,7 +36,7 @@ SELECT w.name, w.pool, w.capacity, w.principal, extract(epoch FROM w.registered_
        w.name = :name OR w.seen_at > clock_timestamp() - make_interval(secs => :stale::float8),
        coalesce(h.commands, '[]'::json)::text, extract(epoch FROM clock_timestamp())
 FROM noetl.worker w LEFT JOIN held h ON h.who = w.pool || ':' || w.name
-WHERE w.namespace = 'default' AND (:name = '' OR w.name = :name)
+WHERE w.namespace = 'default' AND (:name = '' OR w.name = :name) AND :principal IN ('', w.principal)
 ORDER BY w.name;
 
 -- name: drop_worker
