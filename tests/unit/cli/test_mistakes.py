@@ -155,7 +155,7 @@ MISTAKES = {
         ),
         "amount * 2",
         "amount",
-        "args",
+        "input",
     ),
     "python result": (tool('{ kind: python, code: "result = object()" }'), "kind: python", "", ""),
     "input is no mapping": (

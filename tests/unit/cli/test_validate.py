@@ -97,6 +97,16 @@ def test_a_file_of_tests_is_checked_as_that(noetl, folder, write, tmp_path):
     assert ran.code == 2 and "good.yaml is not valid: there is no tool kind 'duble'" in ran.out
 
 
+@pytest.mark.parametrize(("version", "code"), [("noetl.io/v1", 0), ("noetl.io/v3", 2), ("noetl.io/v20", 2)])
+def test_an_earlier_version_runs_as_it_is_and_a_later_one_does_not(noetl, write, tmp_path, version, code):
+    file = tmp_path / write("good.yaml", GOOD)
+    file.write_text(file.read_text().replace("noetl.io/v2", version))
+    ran = noetl("validate", "good.yaml")
+    assert ran.code == code, ran.out
+    assert ("older-dialect" in ran.out) is (code == 0)
+    assert (f"apiVersion is '{version}'" in ran.out) is (code == 2)
+
+
 def test_a_state_machine_is_one_error(noetl, tmp_path):
     (tmp_path / "rest.json").write_text(
         '{"StartAt": "Rest", "States": {"Rest": {"Type": "Pass", "End": true}}}'

@@ -281,6 +281,8 @@ def test_doctor_tries_the_tiers_of_results(tmp_path, monkeypatch):
         return doctor.check_results(Settings(tmp_path, storage=StorageSettings(**storage)))
 
     assert check().detail == "large ones go to file; there are db, kv, memory as well"
+    shared = doctor.check_results(Settings(tmp_path, database_url="postgresql://127.0.0.1:1/noetl"))
+    assert "large ones go to file, which processes with another home folder do not see" in shared.detail
     good = check(pvc_dir=str(tmp_path / "."), cloud_tier="pvc")
     assert (good.status, good.detail) == (
         "ok",

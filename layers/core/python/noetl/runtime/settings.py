@@ -67,6 +67,11 @@ class Settings:
     wheels: str = ""
     """Folder of wheels that libraries of playbooks are installed from, instead of an index."""
 
+    @property
+    def keeps_results_alone(self) -> bool:
+        """Return whether large results are hidden from other processes over the database."""
+        return self.database_url is not None and not self.storage.cloud_tier
+
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> Settings:
         """Read the settings. Raises InvalidInputError naming the variable that is invalid."""

@@ -123,7 +123,8 @@ def check_results(settings: Any) -> Check:
         fix = "use a server that honours If-None-Match"
         return Check("results", "failed", f"the tier {name} replaces objects that exist", fix)
     others = ", ".join(sorted(results.tiers.keys() - {results.name}))
-    return Check("results", "ok", f"large ones go to {results.name}; there are {others} as well")
+    alone = ", which processes with another home folder do not see" if settings.keeps_results_alone else ""
+    return Check("results", "ok", f"large ones go to {results.name}{alone}; there are {others} as well")
 
 
 def check_credentials(path: Path | None) -> Check:

@@ -102,6 +102,11 @@ def serve(
         else:
             for one in _missing():
                 out(f"missing: {one.name}: {one.missing} (noetl doctor)")
+            if settings.keeps_results_alone:
+                out(
+                    f"large results are files below {settings.home}; for more servers over this database see "
+                    "docs/configuration.md#several-processes-one-database"
+                )
             out(f"serving at {server.address}; interrupt to end")
             if server.tokens is None:
                 out("no tokens: everybody on this machine may do everything")
