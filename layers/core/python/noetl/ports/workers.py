@@ -111,7 +111,10 @@ class WorkerRegistry(CommandLeases, Protocol):
         """
 
     def drop(self, name: str, principal: str = "") -> bool:
-        """Remove a worker and release its commands. False: no worker of the principal has this name."""
+        """Remove a worker and release its commands.
+
+        False: no worker of the principal has this name.
+        """
 
     def entries(self) -> Sequence[WorkerPool]:
         """By name."""
