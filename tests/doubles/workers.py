@@ -63,11 +63,12 @@ class MemoryWorkers:
         with self._store.tables() as tables:
             return [_view(tables, name, self._workers[name]) for name in sorted(self._workers)]
 
-    def drop(self, name: str) -> bool:
+    def drop(self, name: str, principal: str = "") -> bool:
         with self._store.tables() as tables:
-            worker = self._workers.pop(name, None)
-            if worker is None:
+            worker = self._workers.get(name)
+            if worker is None or principal not in ("", worker.principal):
                 return False
+            del self._workers[name]
             for entry in _commands(tables):
                 if lease_owners.leaseholder(entry.owner or "") == (worker.pool, name):
                     entry.owner = lease_owners.lease(-1.0, worker.pool, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Iterator
 
 import pytest
 
@@ -209,7 +210,16 @@ def test_code_is_compiled_once_for_all_executions(monkeypatch):
 KEEP = "import sys\nkept = getattr(sys, 'kept', 0)\nsys.kept = kept + 1\nresult = [kept, 'kept_before' in globals()]\nkept_before = 1"
 
 
-def test_executions_of_a_program_share_a_process_of_code_that_keeps_nothing(monkeypatch):
+@pytest.fixture
+def own_pool(monkeypatch) -> Iterator[None]:
+    """A pool without the idle processes of other tests, which would have those of these executions end."""
+    made = pool.ChildPool(8)
+    monkeypatch.setattr(pool, "_shared", made)
+    yield
+    made.close()
+
+
+def test_executions_of_a_program_share_a_process_of_code_that_keeps_nothing(own_pool, monkeypatch):
     started: list[Owner] = []
     monkeypatch.setattr(pool, "_start", lambda owner: (started.append(owner), start(owner))[1])
     first, second, other = Task("python"), Task("python"), Task("python")
@@ -246,7 +256,7 @@ def test_a_process_without_output_is_not_used_again_after_a_result_that_is_too_l
     assert python_task.log == ["second"]
 
 
-def test_executions_of_a_program_share_a_process_where_its_code_says_so():
+def test_executions_of_a_program_share_a_process_where_its_code_says_so(own_pool):
     first, second, other = Task("python"), Task("python"), Task("python")
     other.program = "another"
     assert [first.execution_id, first.program] != [second.execution_id, first.program]

@@ -184,9 +184,9 @@ def test_the_search_for_a_credential_is_made_once_and_not_for_a_callback(
     made: list[tuple[str, ...]] = []
     make = redaction._search_for
 
-    def search_for(texts: tuple[str, ...], ways_of: Any) -> Any:
+    def search_for(texts: tuple[str, ...], forms: Any) -> Any:
         made.append(texts)
-        return make(texts, ways_of)
+        return make(texts, forms)
 
     monkeypatch.setattr(redaction, "_search_for", search_for)
     monkeypatch.setattr(redaction, "_SEARCHES", LruCache(2))

@@ -243,7 +243,7 @@ def _hint(name: str, text: str, memory_bytes: int) -> str:
     if name == "ModuleNotFoundError":
         return f"{_near(text)}name a file beside the playbook under `modules:`, or a library under `executor.spec.requirements`"
     if name == "TypeError" and text.startswith("main() needs "):
-        return "pass it in the task's `args`, or give the parameter a default"
+        return "pass it in the task's `input`, or give the parameter a default"
     if name == "MemoryError":
         return f"a python task may use {memory_bytes} bytes of memory"
     if name == "SystemExit":

@@ -30,5 +30,5 @@ class Params(KindParams):
     refused: ClassVar[Mapping[str, str]] = {
         "libs": "install libraries where workers run; code may import every library that is installed there",
         "script": "write the code under `code`, or run a file with `kind: script`",
-        "auth": "pass what the code needs by name: `args: {token: '{{ keychain.<name>.token }}'}`",
+        "auth": "pass what the code needs by name: `input: {token: '{{ keychain.<name>.token }}'}`",
     }

@@ -240,9 +240,8 @@ class Registry:
         try:
             kind = self._load(name)
         except KeyError:
-            from noetl.dsl.diagnostics import (
-                did_you_mean,  # a worker that meets no such name needs none of it
-            )
+            # A worker that meets no such name needs none of the compiler.
+            from noetl.dsl.diagnostics import did_you_mean
 
             hint = did_you_mean(name, self.names())
             raise TaskError(

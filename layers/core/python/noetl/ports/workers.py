@@ -110,8 +110,11 @@ class WorkerRegistry(CommandLeases, Protocol):
         ``keep_seconds`` > 0: what is offered to its pool stays offered for that long. ``principal``: who registered it; empty: anyone.
         """
 
-    def drop(self, name: str) -> bool:
-        """Remove a worker and release its commands. False: no worker has this name."""
+    def drop(self, name: str, principal: str = "") -> bool:
+        """Remove a worker and release its commands.
+
+        False: no worker of the principal has this name.
+        """
 
     def entries(self) -> Sequence[WorkerPool]:
         """By name."""

@@ -57,8 +57,8 @@ class PostgresWorkers:
         }
         return self._database.run("workers", values)
 
-    def drop(self, name: str) -> bool:
-        return bool(self._database.run("drop_worker", {"name": text(name)}))
+    def drop(self, name: str, principal: str = "") -> bool:
+        return bool(self._database.run("drop_worker", {"name": text(name), "principal": text(principal)}))
 
     def extend(self, execution_id: int, command_id: str, attempt: int, turn: int, seconds: float) -> bool:
         values = _turn(execution_id, command_id, attempt, turn) | {"seconds": number(seconds)}

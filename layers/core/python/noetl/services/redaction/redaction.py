@@ -7,7 +7,7 @@ suspended pipeline needs its secrets back: there they are sealed, replaced by nu
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -202,8 +202,13 @@ class Secrets:
     def _all(self) -> KnownSecrets:
         if self._known is None:
             texts = tuple(secret for one in self._read.values() for _, secret in secret_texts(one.data))
-            passing = any(name.startswith(CALLBACK) for name in self._read)
-            self._known = _search_for(texts, _ways_of) if passing else _known_search(texts)
+            # A callback's token is another one each time.
+            kept = not any(name.startswith(CALLBACK) for name in self._read)
+            self._known = _SEARCHES.get(texts) if kept else None
+            if self._known is None:
+                self._known = _search_for(texts, self._forms)
+                if kept:
+                    _SEARCHES.put(texts, self._known, sum(map(len, texts)))
         return self._known
 
     def _suspicious(self, value: Any) -> bytes | None:
@@ -304,13 +309,12 @@ def _ways_of(secret: str) -> tuple[_Way, ...]:
     )
 
 
-def _search_for(texts: tuple[str, ...], ways_of: Callable[[str], tuple[_Way, ...]]) -> KnownSecrets:
-    ways: list[bytes] = []
+def _search_for(texts: tuple[str, ...], forms: Iterable[_Form]) -> KnownSecrets:
+    """Make the search for secrets, whose forms are ``forms``."""
+    ways = [way.encode("utf-8", "surrogatepass") for form in forms for way in (form.text, form.way)]
     hexadecimal: list[bytes] = []
     in_base64: list[bytes] = []
     for secret in texts:
-        for _, *both in ways_of(secret):
-            ways += [one.encode("utf-8", "surrogatepass") for one in both]
         ways += byte_forms(secret)
         digits, letters = gapped_forms(secret)
         hexadecimal += digits
@@ -323,14 +327,6 @@ def _known_ways(secret: str) -> tuple[_Way, ...]:
     if found is None:
         found = _ways_of(secret)
         _WAYS.put(secret, found, len(secret))
-    return found
-
-
-def _known_search(texts: tuple[str, ...]) -> KnownSecrets:
-    found = _SEARCHES.get(texts)
-    if found is None:
-        found = _search_for(texts, _known_ways)
-        _SEARCHES.put(texts, found, sum(map(len, texts)))
     return found
 
 

@@ -83,8 +83,7 @@ class Claims:
 
     def deregister(self, name: str, principal: str = "") -> None:
         """End a worker: its commands are available to other workers at once. Raises NotFoundError."""
-        self._seen(name, principal)
-        if not self.registry.drop(name):
+        if not self.registry.drop(name, principal):
             raise _nobody(name)
 
     def entries(self) -> Sequence[WorkerPool]:

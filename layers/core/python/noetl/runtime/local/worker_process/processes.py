@@ -112,11 +112,11 @@ class WorkerProcesses:
 
         ``marks``: of the moment when it was noted. Commands that were sent later are wanted.
         """
-        with self._lock:
-            homes = {one: self._homes.pop(one) for one in executions if one in self._homes}
         if not marks:
             return
         dropped = list(runs)
+        with self._lock:
+            homes = {one: self._homes.pop(one) for one in executions if one in self._homes}
         for worker, last in marks.items():
             ended = [one for one in executions if homes.get(one) is worker or worker.has(one)]
             worker.withdraw(ended, dropped, last)

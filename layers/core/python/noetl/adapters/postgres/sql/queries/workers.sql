@@ -43,7 +43,8 @@ ORDER BY w.name;
 -- The leases of what it has are over at once, so that others can take it. The attempt changes when one does: until then the outcome of a
 -- command counts that the worker has sent, and that the engine has not handled yet.
 WITH gone AS (
-    DELETE FROM noetl.worker WHERE namespace = 'default' AND name = :name RETURNING pool, name
+    DELETE FROM noetl.worker
+    WHERE namespace = 'default' AND name = :name AND :principal IN ('', principal) RETURNING pool, name
 ), freed AS (
     UPDATE noetl.command c SET owner = regexp_replace(c.owner, '^until:[0-9]+', 'until:0')
     FROM gone g
