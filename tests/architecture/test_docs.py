@@ -74,7 +74,9 @@ def test_every_dependency_is_locked_with_hashes():
     assert {re.match(r"[A-Za-z0-9._-]+", one).group().lower() for one in wanted} <= pinned
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "docs/site/requirements.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "requirements-install.lock", "docs/site/requirements.lock"]
+)
 def test_every_entry_of_a_lock_has_hashes_and_no_place(name):
     lock = (ROOT / name).read_text("utf-8")
     entries = re.split(r"^(?=\S)", lock, flags=re.MULTILINE)[1:]

@@ -1,9 +1,9 @@
 """What every page of documentation keeps to: length, links, paths that exist, words."""
 
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import pytest
 from source import PACKAGE, ROOT
 
 DOCS = ROOT / "docs"
@@ -43,8 +43,17 @@ def _anchors(page: Path) -> set[str]:
     return {*plain, *re.findall(r'<a id="([^"]+)">', _text(page))}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_id)
-def test_links_lead_somewhere(page: Path) -> None:
+def _have_none(pages: Iterable[Path], problems: Callable[[Path], list[str]], hint: str = "") -> None:
+    """Fail with a line for each problem of a page."""
+    found = [f"{_id(page)}: {problem}" for page in pages for problem in problems(page)]
+    assert not found, "\n".join([hint, *found])
+
+
+def test_links_lead_somewhere() -> None:
+    _have_none(PAGES, _lost_links)
+
+
+def _lost_links(page: Path) -> list[str]:
     lost = []
     for target, anchor in LINK.findall(_text(page)):
         other = page.parent / target if target else page
@@ -52,17 +61,21 @@ def test_links_lead_somewhere(page: Path) -> None:
             continue
         if not other.exists() or (anchor and other.suffix == ".md" and anchor not in _anchors(other)):
             lost.append(f"{target}#{anchor}")
-    assert not lost
+    return lost
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=_id)
-def test_a_page_is_short_and_its_prose_is_wrapped(page: Path) -> None:
+def test_a_page_is_short_and_its_prose_is_wrapped() -> None:
+    _have_none(WRITTEN, _out_of_bounds)
+
+
+def _out_of_bounds(page: Path) -> list[str]:
     lines = _text(page).splitlines()
-    assert len(lines) <= MOST_LINES
     wide = [
-        number for number, line in enumerate(lines, 1) if len(line) > MOST_COLUMNS and not _is_one_unit(line)
+        f"{number}: wrap it at {MOST_COLUMNS} columns"
+        for number, line in enumerate(lines, 1)
+        if len(line) > MOST_COLUMNS and not _is_one_unit(line)
     ]
-    assert not wide, f"wrap these lines at {MOST_COLUMNS} columns"
+    return [*wide, *([f"more than {MOST_LINES} lines"] if len(lines) > MOST_LINES else [])]
 
 
 def _is_one_unit(line: str) -> bool:
@@ -70,14 +83,17 @@ def _is_one_unit(line: str) -> bool:
     return bool(re.match(r" *[|#]", line)) or len(SPAN.sub("", line)) < MOST_COLUMNS // 4
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=_id)
-def test_paths_and_modules_that_a_page_names_exist(page: Path) -> None:
+def test_paths_and_modules_that_a_page_names_exist() -> None:
+    _have_none(WRITTEN, _missing_names)
+
+
+def _missing_names(page: Path) -> list[str]:
     text = _text(page)
     if page.parent.name == "specification":
         # The last column names cases and tests by their own folders; tests/conformance/test_specification.py looks for those.
         text = re.sub(r"\|[^|\n]*\|$", "|", text, flags=re.MULTILINE)
     spans = [span.strip("`") for span in SPAN.findall(text)]
-    assert [name for name in spans if not _exists(name)] == []
+    return [name for name in spans if not _exists(name)]
 
 
 def _exists(name: str) -> bool:
@@ -125,15 +141,17 @@ def test_the_table_of_words_is_read() -> None:
     assert {"nobody", "goes on", "what came of", "gives"} <= set(BANNED) and len(BANNED) < 40
 
 
-@pytest.mark.parametrize("page", WRITTEN, ids=_id)
-def test_a_page_has_none_of_the_banned_words(page: Path) -> None:
+def test_a_page_has_none_of_the_banned_words() -> None:
+    _have_none(WRITTEN, _banned_words, "CONTRIBUTING.md says what to write instead")
+
+
+def _banned_words(page: Path) -> list[str]:
     prose = SPAN.sub("", BANNED_TABLE.sub("", _text(page)))
     prose = LINK.sub("]", prose)
     pattern = re.compile(
         r"\b(?:" + "|".join(phrase.replace(" ", r"\s+") for phrase in BANNED) + r")\b", re.IGNORECASE
     )
-    found = [f"{prose.count(chr(10), 0, one.start()) + 1}: {one[0]}" for one in pattern.finditer(prose)]
-    assert not found, "CONTRIBUTING.md says what to write instead"
+    return [f"{prose.count(chr(10), 0, one.start()) + 1}: {one[0]}" for one in pattern.finditer(prose)]
 
 
 def _linked(page: Path) -> set[Path]:

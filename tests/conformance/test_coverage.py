@@ -91,18 +91,15 @@ CANONICAL = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "name"),
-    [*(("formal", name) for name in FORMAL), *(("canonical", name) for name in CANONICAL)],
-)
-def test_a_name_of_the_documents_is_told_by_some_case(vocabulary: Vocabulary, name: str) -> None:
-    sources = {
-        stored
+@pytest.mark.parametrize(("vocabulary", "names"), [("formal", FORMAL), ("canonical", CANONICAL)])
+def test_the_names_of_the_documents_are_told_by_some_case(vocabulary: Vocabulary, names: list[str]) -> None:
+    told = {
+        name
         for stored in told_names()
         for status in get_args(EventStatus)
-        if name in dict(names_in(vocabulary, stored, status))
+        for name in dict(names_in(vocabulary, stored, status))
     }
-    assert sources
+    assert [name for name in names if name not in told] == []
 
 
 @pytest.mark.parametrize("vocabulary", VOCABULARIES)
@@ -162,13 +159,11 @@ TABLE = load(Path(__file__).with_name("coverage.yaml"))
 ROWS = {f"{group}/{row}": told for group, rows in TABLE.items() for row, told in rows.items()}
 
 
-@pytest.mark.parametrize("row", ROWS)
-def test_every_row_of_the_language_has_a_case(row: str) -> None:
-    told = ROWS[row]
-    assert set(told) == {"is", "by"}
-    assert len(told["is"]) > 10
-    assert told["by"], "nothing proves it"
-    assert [case for case in told["by"] if not matching(case)] == []
+def test_every_row_of_the_language_has_a_case() -> None:
+    assert len(ROWS) > 300
+    assert [row for row, told in ROWS.items() if set(told) != {"is", "by"} or len(told["is"]) <= 10] == []
+    assert [row for row, told in ROWS.items() if not told["by"]] == [], "nothing proves these"
+    assert [(row, case) for row, told in ROWS.items() for case in told["by"] if not matching(case)] == []
 
 
 def matching(name: str) -> list[str]:

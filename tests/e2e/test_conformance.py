@@ -247,7 +247,7 @@ class Stage:
         wait_until(lambda: len(remote.events(execution_id)) > known, f"{happening} of {execution_id}")
 
 
-@pytest.mark.parametrize("name", parted(CASES, sorted(sampled(CASES))[::2]))
+@pytest.mark.parametrize("name", parted(CASES, sorted(sampled(CASES))[::4]))
 def test_case(name: str, stage: Stage) -> None:
     played, outside = stage.playing[name]
     outside.result(PATIENCE)

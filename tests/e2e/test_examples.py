@@ -1,7 +1,7 @@
 """Every example through the deployed API, held to what the tests of local runs say about it.
 
-The tests are those of ``tests/integration/examples``; here ``local`` is the deployment. ``make test`` plays a case of each example here,
-and all of them there.
+The tests are those of ``tests/integration/examples``; here ``local`` is the deployment. ``make test`` plays a case of each example here
+that uses more of a deployment than others do, and all of them there.
 """
 
 from __future__ import annotations
@@ -29,6 +29,18 @@ OTHERWISE = {"test_an_operator_decides"}
 """Has its own test, in ``test_control.py``: who decided is told by the API's authorizer."""
 
 
+ALIKE = {
+    "batch_counters",
+    "conditional_retry",
+    "config_loader",
+    "fanout_join",
+    "nested_loops",
+    "paginated_endpoints",
+    "price_merge",
+}
+"""Examples that use a deployment as another one does: HTTP, Python and loops."""
+
+
 RUNS = re.compile(r'local\.run\("(\w+)"')
 
 
@@ -47,8 +59,8 @@ TESTS = _shared(by_hand) | _shared(printed) | _shared(weather)
 
 
 def _sample(tests: dict[str, Any]) -> dict[str, Any]:
-    """Leave to ``make test-full`` all but the first case of the first test of each example."""
-    played: set[str] = set()
+    """Leave to ``make test-full`` all but the first case of the first test of each example that is like no other."""
+    played = set(ALIKE)
     found = {}
     for name, test in tests.items():
         examples = set(RUNS.findall(inspect.getsource(test)))

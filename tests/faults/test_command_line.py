@@ -18,11 +18,10 @@ from typing import Any
 import pytest
 
 from tests.faults.ground import Ground
-from tests.parts import repeated
 from tests.waiting import PATIENCE
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
-ROUNDS = max(repeated(gate=1, full=2), int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 20)
+ROUNDS = max(2, int(os.environ.get("NOETL_SOAK_KILLS", "0")) // 20)
 PLAYBOOK = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -176,6 +175,7 @@ def killed(ground: Ground, rng: random.Random, process: subprocess.Popen[str]) -
     return [json.loads(line) for line in whole.splitlines() if line.startswith("{")]
 
 
+@pytest.mark.full
 @pytest.mark.soak("kills of processes")
 @pytest.mark.parametrize("number", range(max(1, ROUNDS // 2)))
 def test_waits_answers_and_redrives_outlive_their_processes(

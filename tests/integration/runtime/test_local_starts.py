@@ -13,7 +13,7 @@ from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.settings import Settings
 from noetl.services.queries.read_execution import find
 from tests.integration.runtime.test_local_ends import TEXT as TWO
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
 
@@ -119,4 +119,4 @@ def test_what_was_begun_before_a_defect_is_not_given_back(
         runtime.run_until([execution], timeout=PATIENCE)
         assert runtime.status(execution) == "completed"
         assert next(numbers) > 3 and given_back == [["b", "c"]], lines
-        assert runtime._quiet(), "nothing counts as under way any more"
+        wait_until(runtime._quiet, "the end of all that counts as under way")
