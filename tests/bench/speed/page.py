@@ -116,14 +116,15 @@ def brief(run: Record) -> str:
 def past(history: list[Record]) -> str:
     """A line per recorded run, the newest first."""
     made = [
-        _row(["recorded", "commit", "load", *(_name(row) for row in BRIEF)]),
-        "|" + "---|" * (3 + len(BRIEF)),
+        _row(["recorded", "commit", "load", "machine", "a commit there", *(_name(row) for row in BRIEF)]),
+        "|" + "---|" * (5 + len(BRIEF)),
     ]
     for run in reversed(history):
         found, about = _index(run), run["about"]
         load = f"{about['load']}" + ("" if about["quiet"] else ", not quiet")
         cells = (_middle(found.get(("noetl", "python", *row))) for row in BRIEF)
-        made.append(_row([about["date"][:10], f"`{about['commit']}`", load, *cells]))
+        ceiling = _middle(found.get(("postgres", "none", "ceiling", "commit", 0)))
+        made.append(_row([about["date"][:10], f"`{about['commit']}`", load, about["cpu"], ceiling, *cells]))
     return "\n".join(made)
 
 

@@ -136,8 +136,12 @@ class Settings:
 
 
 def worker_processes() -> int:
-    """Return how many worker processes this machine has use for, beside the engine's."""
-    return min(MOST_WORKER_PROCESSES, (os.cpu_count() or 1) - 1)
+    """Return how many worker processes this machine has use for, beside the engine's.
+
+    One for each processor: the engine leaves time of its own to them. On a single processor they would only take turns.
+    """
+    cores = os.cpu_count() or 1
+    return min(MOST_WORKER_PROCESSES, cores) if cores > 1 else 0
 
 
 def retention_days(env: Mapping[str, str]) -> RetentionDays:
