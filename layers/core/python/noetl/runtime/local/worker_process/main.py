@@ -17,6 +17,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
@@ -202,12 +203,15 @@ class Work:
 
 
 def _yield_to_engine() -> None:
-    """Lower the priority of this process: all commands wait for the engine, which wants the same processors."""
+    """Lower the priority of this process.
+
+    All commands wait for the engine, which wants the same processors.
+    """
     with suppress(OSError):
         os.nice(LESS)
     # Where Linux shares processors between sessions first (sched_autogroup), and this process is one.
-    with suppress(OSError), open("/proc/self/autogroup", "w") as session:
-        session.write(str(LESS))
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(LESS))
 
 
 def main() -> None:
