@@ -17,6 +17,7 @@ import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 from noetl.domain.commands import Command
 from noetl.domain.errors import InfrastructureError
@@ -44,6 +45,9 @@ from noetl.runtime.local.worker_process.messages import (
     decode_settings,
 )
 from noetl.services.worker.worker_deps import WorkerDeps
+
+LESS = 5
+"""How much lower the priority of a worker process is, in steps of nice(2): it gets a third of what the engine gets of a processor."""
 
 
 class Unwanted:
@@ -198,8 +202,21 @@ class Work:
             self._channel.send(Line(line))
 
 
+def _yield_to_engine() -> None:
+    """Lower the priority of this process.
+
+    All commands wait for the engine, which wants the same processors.
+    """
+    with suppress(OSError):
+        os.nice(LESS)
+    # Where Linux shares processors between sessions first (sched_autogroup), and this process is one.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(LESS))
+
+
 def main() -> None:
     """Take commands from the process at the other end of the inherited socket."""
+    _yield_to_engine()
     # The process with the engine ends this one, after the commands that run. A supervisor may send SIGTERM to every process of a service.
     # A handler, because programs of tasks would inherit that a signal is ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
