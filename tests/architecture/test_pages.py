@@ -1,7 +1,7 @@
 """What every page of documentation keeps to: length, links, paths that exist, words."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from source import PACKAGE, ROOT
@@ -43,8 +43,9 @@ def _anchors(page: Path) -> set[str]:
     return {*plain, *re.findall(r'<a id="([^"]+)">', _text(page))}
 
 
-def _have_none(pages: Iterable[Path], problems: Callable[[Path], list[str]], hint: str = "") -> None:
+def _have_none(pages: Collection[Path], problems: Callable[[Path], list[str]], hint: str = "") -> None:
     """Fail with a line for each problem of a page."""
+    assert len(pages) > 200, "pages are looked for in the wrong place"
     found = [f"{_id(page)}: {problem}" for page in pages for problem in problems(page)]
     assert not found, "\n".join([hint, *found])
 

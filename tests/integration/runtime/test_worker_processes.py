@@ -92,8 +92,7 @@ def warm(runtime: LocalRuntime) -> int:
 def test_steps_and_loops_have_the_results_that_they_have_here(tmp_path, database, at_once):
     with running(tmp_path, database) as runtime:
         (pid,) = runtime._processes.pids
-        lower = os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0)
-        assert lower == 5, "the engine goes first"
+        _gives_way(pid)
         entry = runtime.register(WHERE, source_name="where.yaml")
         found = runtime.start_many(entry, [{}] * 20)
         runtime.run_until(found, timeout=PATIENCE)
@@ -106,6 +105,48 @@ def test_steps_and_loops_have_the_results_that_they_have_here(tmp_path, database
             assert [line.line for line in page.lines] == ["from the code"]
             assert replay(runtime.store, one).agrees
         assert not any(gauge.waiting or gauge.in_flight for gauge in runtime.gauges())
+
+
+def _gives_way(pid: int) -> None:
+    """Hold a worker process to its priority, by which the engine goes first."""
+    assert os.getpriority(os.PRIO_PROCESS, pid) - os.getpriority(os.PRIO_PROCESS, 0) == 5
+    session = Path(f"/proc/{pid}/autogroup")
+    if session.exists() and session.read_text():
+        wait_until(lambda: session.read_text().split()[-1] == "5", "the priority of its session")
+
+
+WAITING = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: waiting, path: waiting }
+workflow:
+  - step: start
+    loop: { in: "{{ range(40) | list }}", iterator: item, mode: parallel }
+    tool: { kind: noop, args: { n: "{{ iter.item }}" } }
+    next: second
+  - step: second
+    tool: { kind: python, code: "result = {'value': 7}" }
+"""
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_of_two_processes_is_killed_and_all_of_their_work_is_done(tmp_path, database, at_once, place):
+    """With one command of each pool at a time, each of them has pools that the other one lacks."""
+    one_of_each = {f"NOETL_{name}_WORKERS": "1" for name in ("IO", "CPU", "PYTHON")}
+    env = {"NOETL_WORKER_PROCESSES": "2", **one_of_each}
+    settings = Settings.from_env(env, home=tmp_path / "home", database_url=database)
+    with LocalRuntime(settings) as runtime:
+        entry = runtime.register(WAITING, source_name="waiting.yaml")
+        runtime.run_until(runtime.start_many(entry, [{}] * 3), timeout=PATIENCE)
+        wait_until(lambda: len(runtime._processes.pids) == 2, "both processes")
+        for pid in runtime._processes.pids:
+            _gives_way(pid)
+        found = runtime.start_many(entry, [{}] * 20)
+        os.kill(runtime._processes.pids[place], signal.SIGKILL)
+        runtime.run_until(found, timeout=PATIENCE)
+        assert {runtime.status(one) for one in found} == {"completed"}
+        assert {runtime.store.slots(one)["step", "second"]["data"]["value"] for one in found} == {7}
+        assert all(replay(runtime.store, one).agrees for one in found)
 
 
 def test_a_killed_process_loses_and_doubles_nothing(tmp_path, database, at_once):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import pytest
@@ -11,6 +12,7 @@ from noetl.runtime.local.pools_of_process import share
 from noetl.runtime.local.worker_process import processes
 from noetl.runtime.local.worker_process.pool import ProcessPool
 from noetl.runtime.local.worker_process.processes import CROWDED, WorkerProcesses
+from noetl.runtime.settings import worker_processes
 from tests.waiting import wait_until
 
 
@@ -238,5 +240,15 @@ def test_processes_without_commands_end_and_what_comes_in_that_moment_is_placed_
 
 @pytest.mark.parametrize(("size", "count"), [(1, 4), (2, 1), (5, 3), (16, 4)])
 def test_processes_share_what_may_run_at_once(size, count):
-    shares = [share({"python": size}, place, count)["python"] for place in range(count)]
-    assert sum(shares) == size and max(shares) - min(shares) <= 1
+    shares = [share({"io": size, "python": size}, place, count) for place in range(count)]
+    waiting = [one["io"] for one in shares]
+    assert sum(waiting) == size and max(waiting) - min(waiting) <= 1
+    *code, last = [one["python"] for one in shares]
+    assert last == (size if count == 1 else 0), "it runs what waits for others alone"
+    assert count == 1 or (sum(code) == size and max(code) - min(code) <= 1)
+
+
+@pytest.mark.parametrize(("cores", "found"), [(None, 0), (1, 0), (2, 2), (3, 3), (64, 4)])
+def test_there_is_a_process_for_each_processor(cores, found, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    assert worker_processes() == found

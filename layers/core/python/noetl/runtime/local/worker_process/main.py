@@ -10,10 +10,12 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import random
 import signal
 import socket
 import sys
 import threading
+import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -48,6 +50,9 @@ from noetl.services.worker.worker_deps import WorkerDeps
 
 LESS = 5
 """How much lower the priority of a worker process is, in steps of nice(2): it gets a third of what the engine gets of a processor."""
+
+
+TRIES = 20
 
 
 class Unwanted:
@@ -210,8 +215,23 @@ def _yield_to_engine() -> None:
     with suppress(OSError):
         os.nice(LESS)
     # Where Linux shares processors between sessions first (sched_autogroup), and this process is one.
-    with suppress(OSError):
-        Path("/proc/self/autogroup").write_text(str(LESS))
+    threading.Thread(target=_lower_session, name="noetl-priority", daemon=True).start()
+
+
+def _lower_session() -> None:
+    """Lower the priority of this session, again where it is refused with EAGAIN.
+
+    An ordinary user may do so to one session in 0.1 s (kernel/sched/autogroup.c).
+    """
+    for _ in range(TRIES):
+        try:
+            Path("/proc/self/autogroup").write_text(str(LESS))
+        except BlockingIOError:
+            time.sleep(random.uniform(0.1, 0.3))
+        except OSError:
+            return
+        else:
+            return
 
 
 def main() -> None:
