@@ -28,7 +28,8 @@ help: ## this list
 # Two stamps of one environment: what running needs, and all that tests and deployments need besides. Each is installed again when its
 # lock or the project's metadata changed, so that nobody tests against last week's. Pins are the same in both locks.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# uv takes a third of pip's time for all of it, and less where its cache has the packages. It reads none of pip's settings (a mirror, a certificate), so pip installs where uv cannot.
+# uv takes a third of pip's time for all of it, and less where its cache has the packages. It reads none of pip's settings (a mirror, a
+# certificate), so pip installs where uv cannot.
 FAST = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) 2>>$(VENV)/uv.txt || $(INSTALL) --no-compile $(1)
 $(RUNNING): requirements-run.lock requirements-install.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null || { \
@@ -265,25 +266,19 @@ docs: $(DOCS_TOOLS)/.ready ## build the documentation site with search in build/
 samples: $(READY) ## sign the samples of queues again, after the compiler makes another program
 	@$(BIN)/python -m tests.integration.functions.sign_samples
 
-RUN_LOCK := build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-  --upgrade --constraint requirements.lock --extra aws --extra local --extra build pyproject.toml -o requirements-run.lock
+PIN := build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --upgrade
+RUN_LOCK := $(PIN) --constraint requirements.lock --extra aws --extra local --extra build pyproject.toml -o requirements-run.lock
 
 .PHONY: lock
 lock: $(READY) ## pin dependencies again (needs PyPI)
 	@$(PYTHON) -m venv --clear build/lock
 	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	@echo uv | build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --upgrade - -o requirements-install.lock
-	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --upgrade --extra aws --extra local --extra build --extra infra --extra dev pyproject.toml -o requirements.lock
+	@echo uv | $(PIN) - -o requirements-install.lock
+	@$(PIN) --extra aws --extra local --extra build --extra infra --extra dev pyproject.toml -o requirements.lock
 	@$(RUN_LOCK)
-	@for layer in layers/deps/*.in; do \
-	  build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    --upgrade "$$layer" -o "$${layer%.in}.lock"; done
-	@build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	  --upgrade docs/site/requirements.in -o docs/site/requirements.lock
-	@for name in emulator functions; do build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-header --no-annotate --upgrade $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
+	@for layer in layers/deps/*.in; do $(PIN) "$$layer" -o "$${layer%.in}.lock"; done
+	@$(PIN) docs/site/requirements.in -o docs/site/requirements.lock
+	@for name in emulator functions; do $(PIN) $(EMULATED)/$$name.in -o $(EMULATED)/$$name.txt; done
 
 # The web UI is built with Node of the system, or else with Node from PyPI. Running playbooks needs neither. The build keeps the digest of
 # what it was made from, as that was when it began: the wheel's hook takes no build of other sources.

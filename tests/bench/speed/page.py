@@ -40,6 +40,8 @@ BRIEF = (
     ("door", "rate", 16),
     ("parallel", "rate", 0),
 )
+COMMIT = ("postgres", "none", "ceiling", "commit", 0)
+"""The figure of a commit of one session, one after the other."""
 Record = dict[str, Any]
 Found = dict[tuple[Any, ...], dict[str, Any]]
 
@@ -123,8 +125,8 @@ def past(history: list[Record]) -> str:
         found, about = _index(run), run["about"]
         load = f"{about['load']}" + ("" if about["quiet"] else ", not quiet")
         cells = (_middle(found.get(("noetl", "python", *row))) for row in BRIEF)
-        ceiling = _middle(found.get(("postgres", "none", "ceiling", "commit", 0)))
-        made.append(_row([about["date"][:10], f"`{about['commit']}`", load, about["cpu"], ceiling, *cells]))
+        commit = _middle(found.get(COMMIT))
+        made.append(_row([about["date"][:10], f"`{about['commit']}`", load, about["cpu"], commit, *cells]))
     return "\n".join(made)
 
 
@@ -197,7 +199,7 @@ def _ratio(ours: dict[str, Any], other: dict[str, Any] | None) -> str:
 
 def _commits(figure: dict[str, Any], found: Found) -> str:
     """How many commits, one after the other, take as long as one step, item or execution."""
-    commit = found.get(("postgres", "none", "ceiling", "commit", 0))
+    commit = found.get(COMMIT)
     if commit is None:
         return "–"
     milliseconds = figure["median"] if _less(figure) else 1000 / figure["median"]

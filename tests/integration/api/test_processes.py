@@ -89,7 +89,7 @@ def test_a_server_and_a_worker_in_the_background(database: str, tmp_path: Path):
 
         one = wait_until(running, "the worker's claim")
         assert one["commands"][0]["execution_id"] == execution_id
-        # A worker returns what it claimed and has not begun, and nobody would be left to take it.
+        # A worker returns what it claimed and has not begun, and no other worker is there to take it.
         wait_until((shared / "go.begun").exists, "the beginning of the task")
         (shared / "go").touch()
         ended = noetl("worker", "stop", "--json")

@@ -120,7 +120,7 @@ def test_an_unknown_execution_is_not_found(ground, route):
     refused(reply, 404, "execution_not_found")
 
 
-GARBAGE = ("x", "0", "-1", "1.5", "99999999999999999999", str(2**63), "latest", "%31x", "1%00")
+GARBAGE = ("x", "0", "-1", "1.5", "99999999999999999999", "9" * 19, str(2**63), "latest", "%31x", "1%00")
 
 
 @pytest.mark.parametrize("route", ONE, ids=lambda route: route.name)

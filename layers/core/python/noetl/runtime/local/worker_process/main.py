@@ -50,9 +50,8 @@ from noetl.services.worker.worker_deps import WorkerDeps
 
 LESS = 5
 """How much lower the priority of a worker process is, in steps of nice(2): it gets a third of what the engine gets of a processor."""
-
-
 TRIES = 20
+"""Of lowering the priority of the session, where Linux wants more time between two."""
 
 
 class Unwanted:
@@ -223,24 +222,21 @@ def _lower_session() -> None:
 
     An ordinary user may do so to one session in 0.1 s (kernel/sched/autogroup.c).
     """
-    for _ in range(TRIES):
-        try:
-            Path("/proc/self/autogroup").write_text(str(LESS))
-        except BlockingIOError:
+    with suppress(OSError):
+        for _ in range(TRIES):
+            with suppress(BlockingIOError):
+                Path("/proc/self/autogroup").write_text(str(LESS))
+                return
             time.sleep(random.uniform(0.1, 0.3))
-        except OSError:
-            return
-        else:
-            return
 
 
 def main() -> None:
     """Take commands from the process at the other end of the inherited socket."""
-    _yield_to_engine()
     # The process with the engine ends this one, after the commands that run. A supervisor may send SIGTERM to every process of a service.
     # A handler, because programs of tasks would inherit that a signal is ignored.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)
+    _yield_to_engine()
     collect_rarely()
     end = socket.socket(fileno=int(sys.argv[1]))
     end.set_inheritable(False)  # another holder would hide the end of this process
