@@ -399,7 +399,7 @@ FAMILY = 8000
 def listed_blocks(store, make, admin, monkeypatch):
     """How many blocks the database reads for a page of executions, among three families of as many children.
 
-    ``plans``: the plan of each page that was measured.
+    ``plans``: those of each page that was measured.
     """
     for name, value in SETTINGS.items():
         admin.execute(f"SET {name} = '{value}'")
@@ -423,10 +423,11 @@ def listed_blocks(store, make, admin, monkeypatch):
         given = ", ".join(
             "NULL" if value is None else f"'{value.decode()}'" for value in statement.bind(values)
         )
-        row = admin.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked ({given})").fetchone()
-        plan = row[0][0]["Plan"]
-        measure.plans.append(plan)
-        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+        # The plan stays; the least of three measures has no catalogs that the session reads again, as in batch_blocks.
+        explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked ({given})"
+        plans = [admin.execute(explain).fetchone()[0][0]["Plan"] for _ in range(3)]
+        measure.plans += plans
+        return min(int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]) for plan in plans)
 
     measure.plans = []
     return measure

@@ -235,22 +235,23 @@ WHERE :newest::boolean;
 
 -- part: execution_fits
 -- An empty status means any; what is NULL is not asked for.
-namespace = 'default' AND (:status = '' OR status = :status) AND (:path::text IS NULL OR path = :path)
-  AND (:since::float8 IS NULL OR started_at >= to_timestamp(:since))
-  AND (:until::float8 IS NULL OR started_at < to_timestamp(:until))
-  AND (:program::text IS NULL OR program = :program)
-  AND (NOT :roots::boolean OR parent_execution_id IS NULL)
-  AND (:labels::text[] IS NULL OR :labels <@ labels)
-  -- IS NOT NULL, which the planner expects to be true: with an estimate for each of these it would expect few rows, and read and sort a
-  -- whole family for one page.
-  AND CASE WHEN (:principal::text IS NULL OR principal = :principal)
+namespace = 'default'
+  -- IS NOT NULL, which the planner expects to be true: with an estimate for each of these it would expect few rows, and read and sort
+  -- all executions or a whole family for one page.
+  AND CASE WHEN (:status = '' OR status = :status) AND (:path::text IS NULL OR path = :path)
+      AND (:since::float8 IS NULL OR started_at >= to_timestamp(:since))
+      AND (:until::float8 IS NULL OR started_at < to_timestamp(:until))
+      AND (:program::text IS NULL OR program = :program)
+      AND (NOT :roots::boolean OR parent_execution_id IS NULL)
+      AND (:labels::text[] IS NULL OR :labels <@ labels)
+      AND (:principal::text IS NULL OR principal = :principal)
       AND (:words::text IS NULL OR strpos(lower(path), :words) > 0 OR strpos(lower(name), :words) > 0
            OR EXISTS (SELECT FROM unnest(labels) AS l (label) WHERE strpos(lower(label), :words) > 0))
       AND (:error_code::text IS NULL OR CASE WHEN status = 'failed' THEN noetl.failure_code(state) = :error_code ELSE false END)
+      AND (:statuses::text[] IS NULL OR status = ANY(:statuses) OR (:pausing::boolean AND status = 'running' AND EXISTS (
+          SELECT FROM noetl.outbox o WHERE o.execution_id = execution.execution_id AND starts_with(o.payload::text, '{"type":"pause"')
+          OFFSET 0)))  -- looked up for each execution: without OFFSET the planner may read the whole outbox first, into a hash table
       THEN true END IS NOT NULL
-  AND (:statuses::text[] IS NULL OR status = ANY(:statuses) OR (:pausing::boolean AND status = 'running' AND EXISTS (
-      SELECT FROM noetl.outbox o WHERE o.execution_id = execution.execution_id AND starts_with(o.payload::text, '{"type":"pause"')
-      OFFSET 0)))  -- looked up for each execution: without OFFSET the planner may read the whole outbox first, into a hash table
 
 -- part: listed_columns
 execution_id, path, name, status, program, version, extract(epoch FROM started_at), extract(epoch FROM ended_at),
