@@ -17,6 +17,10 @@ AHEAD = 16
 process is busy with a decision."""
 
 
+STALLED_SECONDS = 0.02
+"""No command of a pool has been run for so long: those that were sent ahead wait for long ones."""
+
+
 class ProcessPool:
     """Commands of a pool for another process, in the order of ``ready_commands``.
 
@@ -45,11 +49,30 @@ class ProcessPool:
         self._lock = threading.Lock()
         self._clock = time.monotonic
         self.closed = False
+        self._moved = self._clock()
+        """When a command was last run to its end, or sent to idle threads."""
+        self._taking_back = False
+        """The other process was asked for commands, and has not answered."""
 
     @property
     def load(self) -> int:
         """Count the commands that wait or run. It takes no lock."""
         return self._turns.running + self._turns.ready
+
+    @property
+    def free(self) -> int:
+        """Count the threads of the other process that have no command now. It takes no lock."""
+        return max(0, self.limit() - self.load)
+
+    @property
+    def behind(self) -> int:
+        """Count the commands, sent and not sent, for which no thread is free. It takes no lock."""
+        return max(0, self.load - self.limit())
+
+    @property
+    def stalled(self) -> bool:
+        """Return whether commands wait behind others that take long. It takes no lock."""
+        return self.behind > 0 and self._clock() - self._moved >= STALLED_SECONDS
 
     @property
     def waits(self) -> bool:
@@ -81,6 +104,7 @@ class ProcessPool:
     def done(self, commands: Iterable[Command]) -> None:
         """Note that commands have been run; send the next ones."""
         with self._lock:
+            self._moved = self._clock()
             for command in commands:
                 self._turns.done(command.execution_id)
         self.pump()
@@ -101,6 +125,19 @@ class ProcessPool:
         """Take commands that were not sent: at most ``limit``, or the one with the ids ``only``."""
         with self._lock:
             return take_waiting(self._turns, limit, only)
+
+    def begin_taking_back(self) -> bool:
+        """Return whether commands that were sent may be asked for: one message at a time."""
+        with self._lock:
+            may, self._taking_back = not (self._taking_back or self.closed), True
+        return may
+
+    def taken_back(self, commands: Collection[Command]) -> None:
+        """Note that commands that were sent will not run there."""
+        with self._lock:
+            self._taking_back = False
+            for command in commands:
+                self._turns.done(command.execution_id)
 
     def wants(self, execution_id: int) -> bool:
         """Return whether a command of this execution waits or runs in this pool."""
@@ -135,6 +172,8 @@ class ProcessPool:
 
     def _next(self, dropped: list[Command]) -> list[Command]:
         found: list[Command] = []
+        if not self._turns.running:
+            self._moved = self._clock()
         while not self.closed and self._turns.running < self._ahead:
             command = self._turns.next(self._clock())
             if command is None:
