@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 import pytest
 
 from noetl.domain.commands import Command, LoopSlice
+from noetl.runtime import settings
 from noetl.runtime.local.pools_of_process import share
 from noetl.runtime.local.worker_process import processes
 from noetl.runtime.local.worker_process.pool import AHEAD, STALLED_SECONDS, ProcessPool
@@ -306,7 +306,7 @@ def test_processes_share_what_may_run_at_once(size, count):
     assert sum(shares) == size and max(shares) - min(shares) <= 1
 
 
-@pytest.mark.parametrize(("cores", "found"), [(None, 0), (1, 0), (2, 2), (3, 3), (64, 4)])
+@pytest.mark.parametrize(("cores", "found"), [(1, 0), (2, 2), (3, 3), (64, 4)])
 def test_there_is_a_process_for_each_processor(cores, found, monkeypatch):
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(settings, "count_processors", lambda: cores)
     assert worker_processes() == found
