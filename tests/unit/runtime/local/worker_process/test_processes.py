@@ -135,9 +135,10 @@ def test_an_execution_stays_in_its_process_and_chunks_go_where_least_waits():
     assert (one.withdrawn, other.withdrawn) == ([([1], [(2, 9)], 5)], [([1], [(2, 9)], 0)])
 
 
-def late(pool: ProcessPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def late(pool: ProcessPool, monkeypatch: pytest.MonkeyPatch, seconds: float = STALLED_SECONDS) -> None:
     """Let what runs in a pool take long."""
-    monkeypatch.setattr(pool, "_clock", lambda: time.monotonic() + STALLED_SECONDS)
+    moment = pool._moved + seconds + 0.001
+    monkeypatch.setattr(pool, "_clock", lambda: moment)
 
 
 def test_an_execution_leaves_a_process_where_it_would_wait_for_a_long_command(monkeypatch):
@@ -180,16 +181,83 @@ def test_a_process_with_a_free_thread_takes_over_what_waits_for_another(monkeypa
     assert (one.load, two.load + three.load) == (AHEAD - 2, 7 + 2)
 
 
-def test_what_comes_back_when_all_others_have_ended_stays_or_is_placed_again():
-    ground = Ground(most=2)
+def both(ground: Ground) -> list[ProcessPool]:
+    """Start two processes; return their pools of code."""
     ground.processes._start()
-    one, other = ground.made
-    other.pools["python"].close()
-    one.returned([command(1)])
-    assert (one.pools["python"].load, ground.again) == (0, 2)
-    ground.processes.gone(other)  # type: ignore[arg-type]
-    one.returned([command(1)])
-    assert (one.pools["python"].load, ground.again) == (1, 2)
+    return [made.pools["python"] for made in ground.made]
+
+
+def test_those_that_were_sent_are_asked_for_before_later_ones_are_taken(monkeypatch):
+    ground = Ground(most=2)
+    one, other = both(ground)
+    for number in range(AHEAD):
+        one.submit(command(number, priority=9))
+    one.pump()
+    for number in range(100, 104):
+        one.submit(command(number))
+    late(one, monkeypatch)
+    ground.processes.relieve(ground.made[1])
+    assert ground.made[0].asked == [("python", (AHEAD + 3) // 2)] and other.load == 4
+
+
+def test_a_busy_process_takes_one_at_a_time_of_what_would_wait_for_ever(monkeypatch):
+    ground = Ground(most=2)
+    one, other = both(ground)
+    for number in range(4):
+        one.submit(command(number))
+    one.pump()
+    other.submit(command(9))
+    other.pump()
+    late(one, monkeypatch)
+    ground.processes.relieve(ground.made[1])
+    assert not ground.made[0].asked, "they may have a turn yet"
+    late(one, monkeypatch, PATIENCE)
+    ground.processes.relieve(ground.made[1])
+    assert ground.made[0].asked == [("python", 1)]
+    other.submit(command(10))
+    late(other, monkeypatch)
+    ground.processes.relieve(ground.made[1])
+    assert len(ground.made[0].asked) == 1, "it has a long one itself"
+
+
+def test_a_thread_that_begins_a_command_is_not_one_that_takes_long(monkeypatch):
+    ground = Ground(most=1)
+    (pool,) = both(ground)
+    pool.limit = lambda: 2
+    pool.submit(command(1))
+    pool.pump()
+    late(pool, monkeypatch)
+    for number in (2, 3):
+        pool.submit(command(number))
+    pool.pump()
+    assert pool.behind == 1 and not pool.stalled
+
+
+def test_what_has_ended_meanwhile_moves_nowhere_and_is_not_remembered(monkeypatch):
+    ground = Ground(most=2)
+    one, other = both(ground)
+    ended, finished = {7}, []
+    monkeypatch.setattr(one, "_wanted", lambda command: command.execution_id not in ended)
+    monkeypatch.setattr(one, "_dropped", finished.extend)
+    for _ in range(AHEAD):
+        one.submit(command(99))
+    one.pump()
+    for execution in (7, 8):
+        one.submit(command(execution))
+    ground.processes.relieve(ground.made[1])
+    assert finished == [command(7)] and other.load == 1
+    assert ground.processes._homes == {8: [ground.made[1]]}
+
+
+def test_what_comes_back_when_all_others_have_ended_goes_back_or_is_placed_again():
+    ground = Ground(most=2)
+    one, other = both(ground)
+    other.close()
+    ground.made[0].returned([command(1)])
+    assert (one.load, ground.again) == (1, 1)
+    one.close()
+    ground.made[0].returned([command(2)])
+    assert (one.load, ground.again) == (1, 2)
 
 
 def test_what_a_process_died_of_starts_one_however_little_there_is_to_do():

@@ -10,7 +10,7 @@ from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.local.thread_pools import take_waiting
-from noetl.services.worker.ready_commands import Turns
+from noetl.services.worker.ready_commands import PATIENCE, Turns
 
 AHEAD = 16
 """Commands for each thread of the other process, the running ones among them, that are sent to it. It has the next one there when this
@@ -75,6 +75,14 @@ class ProcessPool:
         return self.behind > 0 and self._clock() - self._moved >= STALLED_SECONDS
 
     @property
+    def starves(self) -> bool:
+        """Return whether commands have waited long behind others.
+
+        A busy process takes some of them over.
+        """
+        return self.behind > 0 and self._clock() - self._moved >= PATIENCE
+
+    @property
     def waits(self) -> bool:
         """Return whether a command was not sent. It takes no lock."""
         return self._turns.ready > 0
@@ -137,7 +145,14 @@ class ProcessPool:
         with self._lock:
             self._taking_back = False
             for command in commands:
-                self._turns.done(command.execution_id)
+                self._turns.undo(command.execution_id)
+
+    def keep_wanted(self, commands: Collection[Command]) -> list[Command]:
+        """Return the commands that have to be run still; the others are dropped."""
+        wanted = [one for one in commands if self._wanted(one)]
+        if len(wanted) < len(commands):
+            self._dropped([one for one in commands if one not in wanted])
+        return wanted
 
     def wants(self, execution_id: int) -> bool:
         """Return whether a command of this execution waits or runs in this pool."""
@@ -172,7 +187,7 @@ class ProcessPool:
 
     def _next(self, dropped: list[Command]) -> list[Command]:
         found: list[Command] = []
-        if not self._turns.running:
+        if self._turns.running < self.limit():
             self._moved = self._clock()
         while not self.closed and self._turns.running < self._ahead:
             command = self._turns.next(self._clock())

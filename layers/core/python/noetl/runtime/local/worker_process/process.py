@@ -285,8 +285,6 @@ class WorkerProcess:
             elif isinstance(message, Failed):
                 if (found := self._pop(message.number)) is not None:
                     failed.append((*found, message))
-            elif isinstance(message, Returned):
-                self._take_returned(message)
             elif isinstance(message, Ready):
                 with self._changed:
                     self._ready = True
@@ -297,12 +295,15 @@ class WorkerProcess:
         for pool, command, failure in failed:
             self._runtime.fail(command, failure.error())
             pool.done([command])
+        for message in messages:
+            if isinstance(message, Returned):
+                self._take_returned(message)
 
     def _take_returned(self, message: Returned) -> None:
         pool = self.pools[message.pool]
         found = [pair[1] for number in message.numbers if (pair := self._pop(number)) is not None]
         pool.taken_back(found)
-        self.returned(found)
+        self.returned(pool.keep_wanted(found))
 
     def _pop(self, number: int) -> tuple[ProcessPool, Command] | None:
         with self._changed:

@@ -212,7 +212,7 @@ class WorkerProcesses:
             self._homes.popitem(last=False)
 
     def _least(self, name: str, left: WorkerProcess | None = None) -> WorkerProcess | None:
-        able = [(worker, pool) for worker in self._workers if (pool := worker.pool(name)) is not None]
+        able = [(worker, pool) for worker in self._workers if (pool := worker.pool(name)) and not pool.closed]
         chosen = min(
             able,
             key=lambda one: (
@@ -229,8 +229,9 @@ class WorkerProcesses:
     # --- commands that wait behind others ---
 
     def relieve(self, worker: WorkerProcess) -> float:
-        """Let a process with free threads run what waits behind other commands in another process.
+        """Let a process run what waits behind other commands in another process.
 
+        It takes as much as half for free threads, and one at a time without, where no other command is run to its end.
         Return the seconds after which to look again.
         """
         others = [one for one in self._workers if one is not worker and one.load]
@@ -240,14 +241,19 @@ class WorkerProcesses:
         for name, pool in worker.pools.items():
             for other in others:
                 full = other.pools.get(name)
-                if full is None or full.free or not pool.free:
+                if full is None or full.free or not full.behind or not pool.limit():
                     continue
-                pause = STALLED_SECONDS
-                share = max(pool.free, full.behind // 2)
-                if full.waits:
-                    self._move(other, full.take(share))
-                elif full.stalled:
+                if pool.free:
+                    pause, share = STALLED_SECONDS, max(pool.free, full.behind // 2)
+                elif full.starves and not pool.stalled:
+                    share = 1
+                else:
+                    continue
+                # Those that were sent have waited longest, and have the highest priority.
+                if full.stalled:
                     other.take_back(full, share)
+                if full.waits:
+                    self._move(other, full.keep_wanted(full.take(share)))
         return pause
 
     def _move(self, left: WorkerProcess, commands: Collection[Command]) -> None:
