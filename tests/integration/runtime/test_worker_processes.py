@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,6 +60,9 @@ workflow:
 """
 
 
+ONE = {"NOETL_WORKER_PROCESSES": "1"}
+
+
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command goes to a worker process, from the first one on that is there."""
@@ -69,10 +72,12 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @contextmanager
-def running(home: Path, database: str, **more: object) -> Iterator[LocalRuntime]:
-    """A runtime that has a worker process."""
+def running(
+    home: Path, database: str, env: Mapping[str, str] = ONE, **more: object
+) -> Iterator[LocalRuntime]:
+    """A runtime that has a worker process, or as many as ``env`` says."""
     (home / "given").mkdir(exist_ok=True)
-    env = {"NOETL_WORKER_PROCESSES": "1", "NOETL_TASK_FOLDERS": str(home / "given")}
+    env = {**env, "NOETL_TASK_FOLDERS": str(home / "given")}
     settings = Settings.from_env(env, home=home / "home", database_url=database)
     lines: list[str] = []
     with LocalRuntime(settings, on_log=lines.append, **more) as runtime:  # type: ignore[arg-type]
@@ -85,8 +90,7 @@ def warm(runtime: LocalRuntime) -> int:
     """Wait for a worker process; return its id."""
     entry = runtime.register(chain(1, "python"), source_name="chain.yaml")
     runtime.run_until(runtime.start_many(entry, [{}] * 3), timeout=PATIENCE)
-    (pid,) = wait_until(lambda: runtime._processes.pids, "a worker process")
-    return int(pid)
+    return int(wait_until(lambda: runtime._processes.pids, "a worker process")[0])
 
 
 def test_steps_and_loops_have_the_results_that_they_have_here(tmp_path, database, at_once):
@@ -129,16 +133,34 @@ workflow:
 """
 
 
+@contextmanager
+def two_processes(home: Path, database: str) -> Iterator[LocalRuntime]:
+    """A runtime with two worker processes, each of which runs one command of each pool at a time."""
+    two_of_each = {f"NOETL_{name}_WORKERS": "2" for name in ("IO", "CPU", "PYTHON")}
+    with running(home, database, {"NOETL_WORKER_PROCESSES": "2", **two_of_each}) as runtime:
+        wait_until(lambda: len(runtime._processes.pids) == 2, "both processes")
+        yield runtime
+
+
+def test_no_command_waits_for_a_long_one_while_another_process_is_idle(tmp_path, database, at_once):
+    """More of them than are sent ahead, and while one of the two processes runs the long one."""
+    with two_processes(tmp_path, database) as runtime:
+        long = runtime.register(STUCK, source_name="stuck.yaml")
+        (stuck,) = runtime.start_many(long, [{"folder": str(tmp_path / "given")}])
+        wait_until(lambda: (tmp_path / "given" / "begun").exists(), "the long command")
+        found = runtime.start_many(runtime.register(WAITING, source_name="waiting.yaml"), [{}] * 50)
+        runtime.run_until(found, timeout=PATIENCE)
+        assert {runtime.status(one) for one in found} == {"completed"} and runtime.status(stuck) == "running"
+        (tmp_path / "given" / "go").touch()
+        runtime.run_until([stuck], timeout=PATIENCE)
+        assert runtime.status(stuck) == "completed"
+        assert all(replay(runtime.store, one).agrees for one in (stuck, *found))
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_one_of_two_processes_is_killed_and_all_of_their_work_is_done(tmp_path, database, at_once, place):
-    """With one command of each pool at a time, each of them has pools that the other one lacks."""
-    one_of_each = {f"NOETL_{name}_WORKERS": "1" for name in ("IO", "CPU", "PYTHON")}
-    env = {"NOETL_WORKER_PROCESSES": "2", **one_of_each}
-    settings = Settings.from_env(env, home=tmp_path / "home", database_url=database)
-    with LocalRuntime(settings) as runtime:
+    with two_processes(tmp_path, database) as runtime:
         entry = runtime.register(WAITING, source_name="waiting.yaml")
-        runtime.run_until(runtime.start_many(entry, [{}] * 3), timeout=PATIENCE)
-        wait_until(lambda: len(runtime._processes.pids) == 2, "both processes")
         for pid in runtime._processes.pids:
             _gives_way(pid)
         found = runtime.start_many(entry, [{}] * 20)

@@ -399,10 +399,13 @@ FAMILY = 8000
 def listed_blocks(store, make, admin, monkeypatch):
     """How many blocks the database reads for a page of executions, among three families of as many children.
 
-    ``plans``: those of each page that was measured.
+    ``plans``: the plan of each page that was measured.
     """
     for name, value in SETTINGS.items():
         admin.execute(f"SET {name} = '{value}'")
+    # Newer executions that another test deleted from this database are read as long as a session has a snapshot with them, such as one
+    # of autovacuum.
+    admin.execute("TRUNCATE noetl.execution CASCADE")
     parents = [EID + number * 10_000_000 for number in range(3)]
     for parent in parents:
         store.commit([make.change(0, parent)])
@@ -423,11 +426,10 @@ def listed_blocks(store, make, admin, monkeypatch):
         given = ", ".join(
             "NULL" if value is None else f"'{value.decode()}'" for value in statement.bind(values)
         )
-        # The plan stays; the least of three measures has no catalogs that the session reads again, as in batch_blocks.
-        explain = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked ({given})"
-        plans = [admin.execute(explain).fetchone()[0][0]["Plan"] for _ in range(3)]
-        measure.plans += plans
-        return min(int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]) for plan in plans)
+        row = admin.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) EXECUTE asked ({given})").fetchone()
+        plan = row[0][0]["Plan"]
+        measure.plans.append(plan)
+        return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
 
     measure.plans = []
     return measure

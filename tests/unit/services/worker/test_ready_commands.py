@@ -183,6 +183,20 @@ def test_who_waits_for_nothing_here_gives_way_at_once():
     assert max(begun) <= 41 * (STEP + NEW_CHILD)
 
 
+def test_an_item_that_did_not_begin_leaves_no_child_behind():
+    turns: Turns[str] = Turns(2, lambda one: Need.SOON)
+    for execution in range(3):
+        turns.add("item", execution, 0, 0.0)
+    assert [turns.next(0.0) for _ in range(3)] == ["item", "item", None]
+    turns.undo(0)
+    assert (turns.children, turns.running, turns.next(0.0)) == (1, 1, "item")
+    turns.add("item", 1, 0, 0.0)
+    turns.done(1)
+    assert turns.next(0.0) == "item" and turns.children == 2, "its child has stayed"
+    turns.undo(1)
+    assert turns.children == 1 and not turns.wants(1)
+
+
 def test_higher_priority_goes_first_and_takes_a_place():
     played = Machine([*[Work(ENDLESS)] * 16, Work([1, 1], at=1.0, priority=5)], until=3.0)
     first, second = (when for when, _ in played.begun[16])

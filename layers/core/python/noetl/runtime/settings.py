@@ -20,6 +20,7 @@ from noetl.runtime.storage_settings import StorageSettings
 from noetl.runtime.task_folders import refuse_secrets, task_folders
 from noetl.services.messaging.backpressure import LIMIT
 from noetl.services.results.prune import RetentionDays
+from noetl.system_calls.processors import count_processors
 
 MOST_WORKER_PROCESSES = 4
 """More of them give one engine more outcomes than it can decide."""
@@ -89,7 +90,7 @@ class Settings:
             inline_limit=_number(env, "NOETL_INLINE_LIMIT", INLINE_LIMIT, low=256),
             io_workers=_number(env, "NOETL_IO_WORKERS", 16, low=1),
             cpu_workers=_number(env, "NOETL_CPU_WORKERS", 2, low=1),
-            python_workers=_number(env, "NOETL_PYTHON_WORKERS", max(2, os.cpu_count() or 1), low=1),
+            python_workers=_number(env, "NOETL_PYTHON_WORKERS", max(2, count_processors()), low=1),
             worker_processes=_number(env, "NOETL_WORKER_PROCESSES", worker_processes(), low=0),
             lease_seconds=float(_number(env, "NOETL_LEASE_SECONDS", 30, low=1)),
             credential_cache_seconds=float(_number(env, "NOETL_CREDENTIAL_CACHE_SECONDS", 3600, low=0)),
@@ -136,11 +137,11 @@ class Settings:
 
 
 def worker_processes() -> int:
-    """Return how many worker processes this machine has use for, beside the engine's.
+    """Return how many worker processes this process has use for, beside the engine's.
 
     One for each processor: the engine leaves time of its own to them. On a single processor they would only take turns.
     """
-    cores = os.cpu_count() or 1
+    cores = count_processors()
     return min(MOST_WORKER_PROCESSES, cores) if cores > 1 else 0
 
 

@@ -16,6 +16,7 @@ import pytest
 from noetl.domain.commands import Command
 from noetl.domain.events import CommandDone
 from noetl.domain.outcomes.outcomes import Outcome
+from noetl.domain.workers.process_need import Need
 from noetl.runtime.local.pools_of_process import LocalCommands, make_process
 from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.thread_pools import Pool
@@ -25,11 +26,14 @@ from noetl.runtime.local.worker_process.messages import (
     Begin,
     Channel,
     Failed,
+    FromWorker,
     Line,
     Over,
     Ready,
     Report,
+    Returned,
     Run,
+    TakeBack,
     ToWorker,
     encode_settings,
 )
@@ -155,6 +159,54 @@ def test_what_is_withdrawn_on_its_way_is_withdrawn_there(worker, ground):
         return unwanted(7, 1)
 
     wait_until(follow, "the end")
+
+
+def test_what_no_thread_has_begun_is_given_back_and_asked_for_once(worker, ground):
+    back: list[Command] = []
+    worker.returned = back.extend
+    pool = worker.pools["io"]
+    for number in range(4):
+        pool.submit(command(number))
+    pool.pump()
+    for limit in (2, 9):
+        worker.take_back(pool, limit)
+    wait_until(lambda: [one for one in worker._process.got if isinstance(one, TakeBack)], "the question")
+    run = worker._process.runs()
+    worker._process.channel.send(
+        Report(run[0][0], [], True), Returned("io", [run[2][0], run[3][0], run[0][0]])
+    )
+    wait_until(lambda: back, "the answer")
+    assert back == [command(2), command(3)] and ground.finished == [command(0)] and pool.load == 1
+    worker.take_back(pool, 3)
+    wait_until(
+        lambda: [one.limit for one in worker._process.got if isinstance(one, TakeBack)] == [2, 3],
+        "another question",
+    )
+
+
+def test_a_worker_process_gives_back_what_no_thread_has_begun():
+    near, far = socket.socketpair()
+    channel, sent = Channel(near, FromWorker), Channel(far, ToWorker)
+    work = Work(Begin("", "name", [], [], {"io": 1}, "", []), sent)
+    begun, go = threading.Event(), threading.Event()
+
+    def run(one: Command) -> None:
+        work._numbers.pop(id(one))
+        begun.set()
+        go.wait(PATIENCE)
+
+    reader = threading.Thread(target=work._receive, args=({"io": Pool("io", 1, run)},), daemon=True)
+    reader.start()
+    channel.send(Run([(1, command(1))]))
+    assert begun.wait(PATIENCE)
+    channel.send(Run([(2, command(2)), (3, command(3, 8))]), TakeBack("io", 5))
+    assert channel.receive(PATIENCE) == [Returned("io", [2, 3])]
+    assert work.unwanted.need(8) is Need.SOON, "it has no command here"
+    channel.send(TakeBack("io", 5))
+    assert channel.receive(PATIENCE) == [Returned("io", [])]
+    go.set()
+    channel.close()
+    reader.join(PATIENCE)
 
 
 def test_a_late_end_is_none_of_the_execution_that_was_redriven():

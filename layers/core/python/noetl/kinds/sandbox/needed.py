@@ -5,11 +5,11 @@ It loads nothing of the sandbox: a module that reports a need need not run code 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from noetl.domain.workers.process_need import Need
+from noetl.system_calls.processors import count_processors
 
 KEPT_PER_PROCESSOR = 8
 _tellers: list[Callable[[int], Need]] = []
@@ -17,7 +17,7 @@ _tellers: list[Callable[[int], Need]] = []
 
 def kept_children() -> int:
     """Count the children that a process keeps idle."""
-    return KEPT_PER_PROCESSOR * (os.cpu_count() or 1)
+    return KEPT_PER_PROCESSOR * count_processors()
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from noetl.kinds.sandbox.noetl_guest.namespaces import temporary_above
 from noetl.kinds.sandbox.noetl_guest.removal import remove_tree
 from noetl.kinds.sandbox.order import as_file
 from noetl.kinds.sandbox.places import Place
+from noetl.system_calls.processors import count_processors
 
 BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from noetl_guest.{mode} import main; main()"
 Mode = Literal["cell", "serve", "launch"]
@@ -42,7 +43,7 @@ NUMBER = 4
 """Bytes of a number that the template reports (see ``noetl_guest.template``)."""
 
 
-MOST_IDLE_CELLS = 8 * (os.cpu_count() or 1)
+MOST_IDLE_CELLS = 8 * count_processors()
 IDLE_SECONDS = guest_cell.IDLE_SECONDS / 2
 """A cell that has waited longer is not used any more: it may be about to end by itself."""
 

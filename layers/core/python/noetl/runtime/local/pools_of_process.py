@@ -157,14 +157,9 @@ def _left(name: str, pool: Pool, place: int, processes: int) -> int:
 def share(sizes: Mapping[str, int], place: int, processes: int) -> dict[str, int]:
     """Return how many commands of each pool one of several processes runs at once.
 
-    All together run as many as ``sizes`` says. The last one has commands that wait for others alone: a few places
-    for code, dealt out to more processes, would leave one idle while commands wait for a long one in another.
+    All together run as many as ``sizes`` says.
     """
-    found = {}
-    for name, size in sizes.items():
-        among = processes if name == "io" else max(1, processes - 1)
-        found[name] = 0 if place >= among else size // among + (place < size % among)
-    return found
+    return {name: size // processes + (place < size % processes) for name, size in sizes.items()}
 
 
 def need_in(pools: Mapping[str, Pool], here: LocalCommands) -> Callable[[int], Need]:

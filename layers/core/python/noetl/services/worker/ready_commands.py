@@ -153,6 +153,14 @@ class Turns(Generic[T]):
         else:
             self._warm.move_to_end(execution_id)
 
+    def undo(self, execution_id: int) -> None:
+        """Release what an item of this execution held that did not begin, and idle children."""
+        self.running -= 1
+        warm = self._warm.get(execution_id)
+        if warm is not None:
+            warm.running -= 1
+            self._end(execution_id, warm)
+
     def end(self, execution_id: int) -> None:
         """Free the places of an execution that has ended, except those of items that still run."""
         warm = self._warm.get(execution_id)

@@ -41,8 +41,10 @@ from noetl.runtime.local.worker_process.messages import (
     Over,
     Ready,
     Report,
+    Returned,
     Run,
     Size,
+    TakeBack,
     ToWorker,
     decode_settings,
 )
@@ -144,6 +146,8 @@ class Work:
             for message in messages:
                 if isinstance(message, Size):
                     self._resize(pools[message.pool], message.size)
+                elif isinstance(message, TakeBack):
+                    self._give_back(message.pool, pools[message.pool].take(message.limit))
                 elif isinstance(message, Over):
                     self.unwanted.add(message)
                     report_ended(message.executions)
@@ -163,6 +167,14 @@ class Work:
             if not pool.threads:
                 for command in pool.take(sys.maxsize):
                     self._refuse(command, error)
+
+    def _give_back(self, pool: str, commands: list[Command]) -> None:
+        """Return commands that no thread has begun, so that another process runs them."""
+        numbers = [self._numbers.pop(id(command)) for command in commands]
+        for command in commands:
+            self.unwanted.end(command)
+        with suppress(OSError):
+            self._channel.send(Returned(pool, numbers))
 
     def _refuse(self, command: Command, error: RuntimeError) -> None:
         """Give back a command for which the system starts no thread now.

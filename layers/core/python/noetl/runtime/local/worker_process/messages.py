@@ -56,6 +56,16 @@ class Size(msgspec.Struct, frozen=True, tag="size", array_like=True):
     size: int
 
 
+class TakeBack(msgspec.Struct, frozen=True, tag="take_back", array_like=True):
+    """Return at most ``limit`` commands of a pool that no thread has begun.
+
+    Another process has a free thread.
+    """
+
+    pool: str
+    limit: int
+
+
 class Over(msgspec.Struct, frozen=True, tag="over", array_like=True):
     """Executions that have ended, and step runs that were dropped.
 
@@ -96,14 +106,21 @@ class Failed(msgspec.Struct, frozen=True, tag="failed", array_like=True):
         return RuntimeError(self.text)
 
 
+class Returned(msgspec.Struct, frozen=True, tag="returned", array_like=True):
+    """The answer to ``TakeBack``: numbers of commands that will not run here, maybe none."""
+
+    pool: str
+    numbers: list[int]
+
+
 class Line(msgspec.Struct, frozen=True, tag="line", array_like=True):
     """A line for the log."""
 
     text: str
 
 
-ToWorker = Begin | Run | Size | Over
-FromWorker = Ready | Report | Failed | Line
+ToWorker = Begin | Run | Size | TakeBack | Over
+FromWorker = Ready | Report | Failed | Returned | Line
 
 
 class Channel:

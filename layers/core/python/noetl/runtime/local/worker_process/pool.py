@@ -10,11 +10,15 @@ from noetl.domain.commands import Command
 from noetl.domain.workers.process_need import Need
 from noetl.ports.gauges import QueueGauge
 from noetl.runtime.local.thread_pools import take_waiting
-from noetl.services.worker.ready_commands import Turns
+from noetl.services.worker.ready_commands import PATIENCE, Turns
 
 AHEAD = 16
 """Commands for each thread of the other process, the running ones among them, that are sent to it. It has the next one there when this
 process is busy with a decision."""
+
+
+STALLED_SECONDS = 0.02
+"""No command of a pool has been run for so long: those that were sent ahead wait for long ones."""
 
 
 class ProcessPool:
@@ -45,11 +49,38 @@ class ProcessPool:
         self._lock = threading.Lock()
         self._clock = time.monotonic
         self.closed = False
+        self._moved = self._clock()
+        """When a command was last run to its end, or sent to idle threads."""
+        self._taking_back = False
+        """The other process was asked for commands, and has not answered."""
 
     @property
     def load(self) -> int:
         """Count the commands that wait or run. It takes no lock."""
         return self._turns.running + self._turns.ready
+
+    @property
+    def free(self) -> int:
+        """Count the threads of the other process that have no command now. It takes no lock."""
+        return max(0, self.limit() - self.load)
+
+    @property
+    def behind(self) -> int:
+        """Count the commands, sent and not sent, for which no thread is free. It takes no lock."""
+        return max(0, self.load - self.limit())
+
+    @property
+    def stalled(self) -> bool:
+        """Return whether commands wait behind others that take long. It takes no lock."""
+        return self.behind > 0 and self._clock() - self._moved >= STALLED_SECONDS
+
+    @property
+    def starves(self) -> bool:
+        """Return whether commands have waited long behind others.
+
+        A busy process takes some of them over.
+        """
+        return self.behind > 0 and self._clock() - self._moved >= PATIENCE
 
     @property
     def waits(self) -> bool:
@@ -81,6 +112,7 @@ class ProcessPool:
     def done(self, commands: Iterable[Command]) -> None:
         """Note that commands have been run; send the next ones."""
         with self._lock:
+            self._moved = self._clock()
             for command in commands:
                 self._turns.done(command.execution_id)
         self.pump()
@@ -101,6 +133,26 @@ class ProcessPool:
         """Take commands that were not sent: at most ``limit``, or the one with the ids ``only``."""
         with self._lock:
             return take_waiting(self._turns, limit, only)
+
+    def begin_taking_back(self) -> bool:
+        """Return whether commands that were sent may be asked for: one message at a time."""
+        with self._lock:
+            may, self._taking_back = not (self._taking_back or self.closed), True
+        return may
+
+    def taken_back(self, commands: Collection[Command]) -> None:
+        """Note that commands that were sent will not run there."""
+        with self._lock:
+            self._taking_back = False
+            for command in commands:
+                self._turns.undo(command.execution_id)
+
+    def keep_wanted(self, commands: Collection[Command]) -> list[Command]:
+        """Return the commands that have to be run still; the others are dropped."""
+        wanted = [one for one in commands if self._wanted(one)]
+        if len(wanted) < len(commands):
+            self._dropped([one for one in commands if one not in wanted])
+        return wanted
 
     def wants(self, execution_id: int) -> bool:
         """Return whether a command of this execution waits or runs in this pool."""
@@ -135,6 +187,8 @@ class ProcessPool:
 
     def _next(self, dropped: list[Command]) -> list[Command]:
         found: list[Command] = []
+        if self._turns.running < self.limit():
+            self._moved = self._clock()
         while not self.closed and self._turns.running < self._ahead:
             command = self._turns.next(self._clock())
             if command is None:

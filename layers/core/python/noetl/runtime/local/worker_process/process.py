@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -23,8 +23,10 @@ from noetl.runtime.local.worker_process.messages import (
     Over,
     Ready,
     Report,
+    Returned,
     Run,
     Size,
+    TakeBack,
 )
 from noetl.runtime.local.worker_process.pool import ProcessPool
 from noetl.services.worker.ready_commands import PATIENCE
@@ -77,7 +79,9 @@ class WorkerProcess:
 
     ``pools``: by name; they are put in by the one who makes it. ``used``: when it was last given a command (monotonic
     seconds). ``last``: the number of its last command. ``place``: its number among the processes. ``over``: it has
-    ended, and what it had was taken back.
+    ended, and what it had was taken back. ``relieve``: is called by its reader, takes commands over from other processes
+    for its free threads, and returns the seconds after which to look again. ``returned``: is called with commands
+    that it gave back.
     """
 
     def __init__(self, begin: Begin, runtime: Runtime) -> None:
@@ -89,10 +93,13 @@ class WorkerProcess:
         self._sent: dict[int, tuple[ProcessPool, Command]] = {}
         self._executions: Counter[int] = Counter()
         """Commands that were sent, by execution."""
+        self._look_again = PATIENCE
         self._changed, self._sizing = threading.Condition(), threading.Lock()
         self._sizes = dict(begin.sizes)
         """As the process knows them."""
         self._ready, self._closing, self._left = False, False, False
+        self.relieve: Callable[[], float] = lambda: PATIENCE
+        self.returned: Callable[[Collection[Command]], object] = lambda commands: None
 
     @property
     def pid(self) -> int:
@@ -175,6 +182,15 @@ class WorkerProcess:
             pool.done(commands)
         self._withdraw_late(commands, numbered[-1][0])
 
+    def take_back(self, pool: ProcessPool, limit: int) -> None:
+        """Ask for commands that were sent, and that no thread has begun.
+
+        ``returned`` is called with them.
+        """
+        if pool.begin_taking_back():
+            with suppress(OSError):  # the reader sees the end, and takes all back
+                self._channel.send(TakeBack(pool.name, limit))
+
     def has(self, execution_id: int) -> bool:
         """Return whether commands of an execution were sent that have not been run.
 
@@ -240,14 +256,14 @@ class WorkerProcess:
                     self._take(messages)
                 for pool in self.pools.values():
                     pool.look_again()
+                self._look_again = self.relieve()
         finally:
             self._lose(f"it ended with {self._end()}")
 
     def _pause(self) -> float:
         # At most this: a command that comes while this thread waits may have no place, and nothing runs there that ends.
-        return min(
-            (pause for pool in self.pools.values() if (pause := pool.pause) is not None), default=PATIENCE
-        )
+        pauses = (pause for pool in self.pools.values() if (pause := pool.pause) is not None)
+        return min((self._look_again, *pauses))
 
     def _take(self, messages: Sequence[Any]) -> None:
         """Deal with messages that arrived together."""
@@ -279,6 +295,15 @@ class WorkerProcess:
         for pool, command, failure in failed:
             self._runtime.fail(command, failure.error())
             pool.done([command])
+        for message in messages:
+            if isinstance(message, Returned):
+                self._take_returned(message)
+
+    def _take_returned(self, message: Returned) -> None:
+        pool = self.pools[message.pool]
+        found = [pair[1] for number in message.numbers if (pair := self._pop(number)) is not None]
+        pool.taken_back(found)
+        self.returned(pool.keep_wanted(found))
 
     def _pop(self, number: int) -> tuple[ProcessPool, Command] | None:
         with self._changed:

@@ -13,10 +13,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 
 from noetl.domain.commands import Command
-from noetl.runtime.local.worker_process.pool import ProcessPool
+from noetl.runtime.local.worker_process.pool import STALLED_SECONDS, ProcessPool
 from noetl.runtime.local.worker_process.process import START_SECONDS, WorkerProcess
+from noetl.services.worker.ready_commands import PATIENCE
 
 BUSY = 4
 """Commands that wait or run, from which on a command counts as begun beside others."""
@@ -27,9 +29,9 @@ IDLE_SECONDS = 20.0
 RESTART_SECONDS = (1.0, 5.0, 30.0, 60.0)
 """Pauses after processes that ended by themselves, one after the other."""
 REMEMBERED = 100_000
-"""Executions whose process is remembered."""
+"""Executions whose processes are remembered."""
 SEPARATE = "python"
-"""The pool whose executions keep a process for their code, so that each stays in one worker process."""
+"""The pool whose executions keep a child process for their code, so that each stays in one worker process while it can."""
 
 
 class WorkerProcesses:
@@ -54,8 +56,9 @@ class WorkerProcesses:
         self._make, self._load, self._again, self._log = make, load, again, log
         self._workers: tuple[WorkerProcess, ...] = ()
         self._retired: list[WorkerProcess] = []
-        self._homes: OrderedDict[int, WorkerProcess] = OrderedDict()
-        """By execution, of those that keep a process for their code."""
+        self._homes: OrderedDict[int, list[WorkerProcess]] = OrderedDict()
+        """By execution, of those that keep a child process for their code: where that has run, and may be kept. The next code goes to
+        the last of them."""
         self._lock, self._starting = threading.Lock(), threading.Lock()
         self._crowded, self._deaths = 0, 0
         self._closed = False
@@ -118,7 +121,7 @@ class WorkerProcesses:
         with self._lock:
             homes = {one: self._homes.pop(one) for one in executions if one in self._homes}
         for worker, last in marks.items():
-            ended = [one for one in executions if homes.get(one) is worker or worker.has(one)]
+            ended = [one for one in executions if worker in homes.get(one, ()) or worker.has(one)]
             worker.withdraw(ended, dropped, last)
 
     def tidy(self) -> None:
@@ -141,8 +144,10 @@ class WorkerProcesses:
         """Note that a process has ended by itself. Another is started after a pause, under load."""
         with self._lock:
             self._workers = tuple(one for one in self._workers if one is not worker)
-            for execution_id in [one for one, home in self._homes.items() if home is worker]:
-                del self._homes[execution_id]
+            for execution_id in [one for one, homes in self._homes.items() if worker in homes]:
+                self._homes[execution_id].remove(worker)
+                if not self._homes[execution_id]:
+                    del self._homes[execution_id]
             now = time.monotonic()
             if now - self._started > RESTART_SECONDS[-1]:
                 self._deaths = 0
@@ -168,24 +173,99 @@ class WorkerProcesses:
 
     # --- the choice ---
 
-    def _chosen(self, command: Command) -> ProcessPool | None:
-        name = command.pool
-        if name == SEPARATE and command.loop is None:
-            with self._lock:
-                home = self._homes.get(command.execution_id)
-                if home is None or home not in self._workers or not home.may_run(name):
-                    home = self._least(name)
-                    if home is not None:
-                        self._homes[command.execution_id] = home
-                        if len(self._homes) > REMEMBERED:
-                            self._homes.popitem(last=False)
-        else:
-            home = self._least(name)
-        return None if home is None else home.pool(name)
+    def _chosen(self, command: Command, left: WorkerProcess | None = None) -> ProcessPool | None:
+        """Choose a pool.
 
-    def _least(self, name: str) -> WorkerProcess | None:
-        able = [worker for worker in self._workers if worker.pool(name) is not None]
-        return min(able, key=lambda worker: (not worker.may_run(name), worker.load), default=None)
+        ``left``: the process that gave the command back, which is the last choice.
+        """
+        name = command.pool
+        if name != SEPARATE:
+            worker = self._least(name, left)
+        else:
+            with self._lock:
+                worker = self._home(command, left)
+                if worker is None:
+                    worker = self._least(name, left)
+                if worker is not None:
+                    self._remember(command, worker)
+        return None if worker is None else worker.pool(name)
+
+    def _home(self, command: Command, left: WorkerProcess | None) -> WorkerProcess | None:
+        """Return the process of an execution, unless a command would wait there for long ones."""
+        homes = self._homes.get(command.execution_id)
+        if not homes or command.loop is not None:
+            return None
+        home, pool = homes[-1], homes[-1].pool(command.pool)
+        if home is left or home not in self._workers or not home.may_run(command.pool):
+            return None
+        return None if pool is None or pool.stalled else home
+
+    def _remember(self, command: Command, worker: WorkerProcess) -> None:
+        homes = self._homes.setdefault(command.execution_id, [])
+        if command.loop is None and homes and homes[-1] is not worker:
+            with suppress(ValueError):
+                homes.remove(worker)
+            homes.append(worker)
+        elif worker not in homes:
+            homes.insert(0, worker)
+        if len(self._homes) > REMEMBERED:
+            self._homes.popitem(last=False)
+
+    def _least(self, name: str, left: WorkerProcess | None = None) -> WorkerProcess | None:
+        able = [(worker, pool) for worker in self._workers if (pool := worker.pool(name)) and not pool.closed]
+        chosen = min(
+            able,
+            key=lambda one: (
+                one[0] is left,
+                not one[1].limit(),
+                not one[1].free,
+                one[1].stalled,
+                one[0].load,
+            ),
+            default=None,
+        )
+        return None if chosen is None else chosen[0]
+
+    # --- commands that wait behind others ---
+
+    def relieve(self, worker: WorkerProcess) -> float:
+        """Let a process run what waits behind other commands in another process.
+
+        It takes as much as half for free threads, and one at a time without, where no other command is run to its end.
+        Return the seconds after which to look again.
+        """
+        others = [one for one in self._workers if one is not worker and one.load]
+        if worker not in self._workers:
+            return PATIENCE
+        pause = PATIENCE
+        for name, pool in worker.pools.items():
+            for other in others:
+                full = other.pools.get(name)
+                if full is None or full.free or not full.behind or not pool.limit():
+                    continue
+                if pool.free:
+                    pause, share = STALLED_SECONDS, max(pool.free, full.behind // 2)
+                elif full.starves and not pool.stalled:
+                    share = 1
+                else:
+                    continue
+                # Those that were sent have waited longest, and have the highest priority.
+                if full.stalled:
+                    other.take_back(full, share)
+                if full.waits:
+                    self._move(other, full.keep_wanted(full.take(share)))
+        return pause
+
+    def _move(self, left: WorkerProcess, commands: Collection[Command]) -> None:
+        """Let other processes run commands that one has not begun."""
+        refused = []
+        for command in commands:
+            chosen = self._chosen(command, left)
+            if chosen is None or not chosen.submit(command):
+                refused.append(command)
+        self.pump()
+        if refused and not self._closed:  # the processes have ended in this moment
+            self._again(refused)
 
     # --- starts ---
 
@@ -234,6 +314,8 @@ class WorkerProcesses:
     def _begun(self, place: int) -> WorkerProcess | None:
         try:
             worker = self._make(place)
+            worker.relieve = partial(self.relieve, worker)
+            worker.returned = partial(self._move, worker)
             worker.start()
         except (OSError, RuntimeError) as error:
             self._log(f"a worker process could not be started: {error}")
