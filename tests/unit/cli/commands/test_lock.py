@@ -9,6 +9,7 @@ import pytest
 
 from noetl.cli import errors
 from noetl.cli.commands import lock
+from noetl.domain.errors import InfrastructureError
 from noetl.domain.text.lock_text import Pin
 
 PLAYBOOK = """apiVersion: noetl.io/v2
@@ -53,3 +54,22 @@ def test_a_wheel_whose_name_cannot_be_pinned_is_refused(
     ran = noetl("lock", "report.yaml", "--wheels", str(tmp_path))
     assert "the requirements cannot be resolved" in ran.err and "unexpected" not in ran.err, ran
     assert "\x1b" not in ran.err and not (tmp_path / "report.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("archive", "found"),
+    [
+        ({"hash": "sha256=" + "a" * 64, "hashes": {"sha256": "b" * 64}}, "b"),
+        ({"hash": "sha256=" + "a" * 64}, "a"),
+        ({"hash": "md5=" + "a" * 32}, None),
+        ({}, None),
+    ],
+)
+def test_the_hash_of_a_wheel_is_that_of_any_pip(archive: dict[str, Any], found: str | None) -> None:
+    """pip 23.0, of Debian 12, has the older field alone for a wheel of a folder."""
+    entry = {"metadata": {"name": "Colours", "version": "1.0"}, "download_info": {"archive_info": archive}}
+    if found is None:
+        with pytest.raises(InfrastructureError, match="no SHA-256 of colours"):
+            lock._pin(entry)
+    else:
+        assert lock._pin(entry) == ("colours", Pin("colours", "1.0", (found * 64,)))

@@ -167,7 +167,9 @@ def _resolved(required: Sequence[Requirement], platform: str, wheels: str) -> di
 def _pin(entry: dict[str, Any]) -> tuple[str, Pin]:
     name, version = canonical_name(entry["metadata"]["name"]), entry["metadata"]["version"]
     archive = entry["download_info"].get("archive_info", {})
-    digest = archive.get("hashes", {}).get("sha256") or ""
+    # pip before 23.1 has the older field alone for files of a folder (packaging.python.org, direct_url.json).
+    method, _, older = archive.get("hash", "").partition("=")
+    digest = archive.get("hashes", {}).get("sha256") or (older if method == "sha256" else "")
     if not digest:
         raise _unresolved(f"pip reports no SHA-256 of {name} {version}")
     return name, Pin(name, version, (digest,))
