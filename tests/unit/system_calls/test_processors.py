@@ -29,6 +29,7 @@ UNIFIED, OLDER = "0::/pod/app\n", "9:memory:/x\n3:cpu,cpuacct:/docker/5f\n0::/\n
         ),
         (OLDER, {"cpu,cpuacct/docker/5f/cpu.cfs_quota_us": "-1\n"}, math.inf),
         (OLDER, {"cpu,cpuacct/cpu.cfs_quota_us": "1000\n", "cpu,cpuacct/cpu.cfs_period_us": "0\n"}, math.inf),
+        ("no line of Linux\n" + UNIFIED, {"pod/app/cpu.max": "150000 100000\n"}, 1.5),
         ("", {}, math.inf),
         (None, {}, math.inf),
     ],

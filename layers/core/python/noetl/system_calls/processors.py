@@ -48,7 +48,7 @@ def _folders(cgroups: Path, own: Path) -> Iterator[Path]:
     except (OSError, ValueError):
         return
     for line in lines:
-        _, controllers, path = line.split(":", 2)
+        controllers, _, path = line.partition(":")[2].partition(":")
         if not controllers:
             root = cgroups
         elif "cpu" in controllers.split(","):

@@ -274,7 +274,7 @@ def test_processes_share_what_runs_in_this_one(ground):
     assert limits() == [1, 1, 1]
     pool.running = 3
     assert limits() == [1, 0, 0]
-    assert [one.may_run("io") for one in made] == [True, False, False]
+    assert [one.pool("io").limit() > 0 for one in made] == [True, False, False]
     pool.running = 0
     assert limits() == sizes
 

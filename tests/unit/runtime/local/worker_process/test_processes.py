@@ -54,9 +54,6 @@ class Worker:
     def withdraw(self, executions, runs, last) -> None:
         self.withdrawn.append((list(executions), list(runs), last))
 
-    def may_run(self, name: str) -> bool:
-        return self.pool(name).limit() > 0
-
     def take_back(self, pool: ProcessPool, limit: int) -> None:
         self.asked.append((pool.name, limit))
 
@@ -141,10 +138,15 @@ def late(pool: ProcessPool, monkeypatch: pytest.MonkeyPatch, seconds: float = ST
     monkeypatch.setattr(pool, "_clock", lambda: moment)
 
 
+def started(ground: Ground) -> list[ProcessPool]:
+    """Start the processes; return their pools of code."""
+    ground.processes._start()
+    return [made.pools["python"] for made in ground.made]
+
+
 def test_an_execution_leaves_a_process_where_it_would_wait_for_a_long_command(monkeypatch):
     ground = Ground(most=2)
-    ground.processes._start()
-    one, other = (made.pools["python"] for made in ground.made)
+    one, other = started(ground)
     assert ground.processes.pool_for(command(1)) is one
     for _ in range(2):
         one.submit(command(1))
@@ -159,9 +161,8 @@ def test_an_execution_leaves_a_process_where_it_would_wait_for_a_long_command(mo
 
 def test_a_process_with_a_free_thread_takes_over_what_waits_for_another(monkeypatch):
     ground = Ground(most=3)
-    ground.processes._start()
+    one, two, three = started(ground)
     made = ground.made
-    one, two, three = (each.pools["python"] for each in made)
     for execution in range(AHEAD + 6):
         one.submit(command(execution))
     one.pump()
@@ -181,15 +182,9 @@ def test_a_process_with_a_free_thread_takes_over_what_waits_for_another(monkeypa
     assert (one.load, two.load + three.load) == (AHEAD - 2, 7 + 2)
 
 
-def both(ground: Ground) -> list[ProcessPool]:
-    """Start two processes; return their pools of code."""
-    ground.processes._start()
-    return [made.pools["python"] for made in ground.made]
-
-
 def test_those_that_were_sent_are_asked_for_before_later_ones_are_taken(monkeypatch):
     ground = Ground(most=2)
-    one, other = both(ground)
+    one, other = started(ground)
     for number in range(AHEAD):
         one.submit(command(number, priority=9))
     one.pump()
@@ -202,7 +197,7 @@ def test_those_that_were_sent_are_asked_for_before_later_ones_are_taken(monkeypa
 
 def test_a_busy_process_takes_one_at_a_time_of_what_would_wait_for_ever(monkeypatch):
     ground = Ground(most=2)
-    one, other = both(ground)
+    one, other = started(ground)
     for number in range(4):
         one.submit(command(number))
     one.pump()
@@ -222,7 +217,7 @@ def test_a_busy_process_takes_one_at_a_time_of_what_would_wait_for_ever(monkeypa
 
 def test_a_thread_that_begins_a_command_is_not_one_that_takes_long(monkeypatch):
     ground = Ground(most=1)
-    (pool,) = both(ground)
+    (pool,) = started(ground)
     pool.limit = lambda: 2
     pool.submit(command(1))
     pool.pump()
@@ -235,7 +230,7 @@ def test_a_thread_that_begins_a_command_is_not_one_that_takes_long(monkeypatch):
 
 def test_what_has_ended_meanwhile_moves_nowhere_and_is_not_remembered(monkeypatch):
     ground = Ground(most=2)
-    one, other = both(ground)
+    one, other = started(ground)
     ended, finished = {7}, []
     monkeypatch.setattr(one, "_wanted", lambda command: command.execution_id not in ended)
     monkeypatch.setattr(one, "_dropped", finished.extend)
@@ -251,7 +246,7 @@ def test_what_has_ended_meanwhile_moves_nowhere_and_is_not_remembered(monkeypatc
 
 def test_what_comes_back_when_all_others_have_ended_goes_back_or_is_placed_again():
     ground = Ground(most=2)
-    one, other = both(ground)
+    one, other = started(ground)
     other.close()
     ground.made[0].returned([command(1)])
     assert (one.load, ground.again) == (1, 1)

@@ -72,7 +72,7 @@ class ProcessPool:
     @property
     def stalled(self) -> bool:
         """Return whether commands wait behind others that take long. It takes no lock."""
-        return self.behind > 0 and self._clock() - self._moved >= STALLED_SECONDS
+        return self._has_waited(STALLED_SECONDS)
 
     @property
     def starves(self) -> bool:
@@ -80,7 +80,7 @@ class ProcessPool:
 
         A busy process takes some of them over.
         """
-        return self.behind > 0 and self._clock() - self._moved >= PATIENCE
+        return self._has_waited(PATIENCE)
 
     @property
     def waits(self) -> bool:
@@ -149,9 +149,12 @@ class ProcessPool:
 
     def keep_wanted(self, commands: Collection[Command]) -> list[Command]:
         """Return the commands that have to be run still; the others are dropped."""
-        wanted = [one for one in commands if self._wanted(one)]
-        if len(wanted) < len(commands):
-            self._dropped([one for one in commands if one not in wanted])
+        wanted: list[Command] = []
+        dropped: list[Command] = []
+        for one in commands:
+            (wanted if self._wanted(one) else dropped).append(one)
+        if dropped:
+            self._dropped(dropped)
         return wanted
 
     def wants(self, execution_id: int) -> bool:
@@ -184,6 +187,10 @@ class ProcessPool:
         with self._lock:
             self.closed = True
             return self._turns.take(1 << 62)
+
+    def _has_waited(self, seconds: float) -> bool:
+        """Return whether commands have no free thread, and none was run to its end for so long."""
+        return self.behind > 0 and self._clock() - self._moved >= seconds
 
     def _next(self, dropped: list[Command]) -> list[Command]:
         found: list[Command] = []

@@ -140,14 +140,6 @@ class WorkerProcess:
         """Return the pool for commands of a name; None: the process runs none of them."""
         return self.pools.get(name if name in self._begin.sizes else "io")
 
-    def may_run(self, name: str) -> bool:
-        """Return whether commands of a pool may run in the process at this moment.
-
-        While commands that began earlier run beside it, it may be none.
-        """
-        pool = self.pool(name)
-        return pool is not None and pool.limit() > 0
-
     def resize(self, pool: ProcessPool) -> None:
         """Send the process how many commands of a pool it may run, where that has changed."""
         with self._sizing:
@@ -270,6 +262,7 @@ class WorkerProcess:
         events: list[Event] = []
         finished: dict[ProcessPool, list[Command]] = {}
         failed: list[tuple[ProcessPool, Command, Failed]] = []
+        returned: list[Returned] = []
         # First the events: until they are handed on, the commands count as running.
         for message in messages:
             if isinstance(message, Report):
@@ -285,6 +278,8 @@ class WorkerProcess:
             elif isinstance(message, Failed):
                 if (found := self._pop(message.number)) is not None:
                     failed.append((*found, message))
+            elif isinstance(message, Returned):
+                returned.append(message)
             elif isinstance(message, Ready):
                 with self._changed:
                     self._ready = True
@@ -295,9 +290,8 @@ class WorkerProcess:
         for pool, command, failure in failed:
             self._runtime.fail(command, failure.error())
             pool.done([command])
-        for message in messages:
-            if isinstance(message, Returned):
-                self._take_returned(message)
+        for answer in returned:
+            self._take_returned(answer)
 
     def _take_returned(self, message: Returned) -> None:
         pool = self.pools[message.pool]

@@ -195,10 +195,11 @@ class WorkerProcesses:
         homes = self._homes.get(command.execution_id)
         if not homes or command.loop is not None:
             return None
-        home, pool = homes[-1], homes[-1].pool(command.pool)
-        if home is left or home not in self._workers or not home.may_run(command.pool):
+        home = homes[-1]
+        if home is left or home not in self._workers:
             return None
-        return None if pool is None or pool.stalled else home
+        pool = home.pool(command.pool)
+        return home if pool is not None and pool.limit() and not pool.stalled else None
 
     def _remember(self, command: Command, worker: WorkerProcess) -> None:
         homes = self._homes.setdefault(command.execution_id, [])
@@ -234,18 +235,18 @@ class WorkerProcesses:
         It takes as much as half for free threads, and one at a time without, where no other command is run to its end.
         Return the seconds after which to look again.
         """
-        others = [one for one in self._workers if one is not worker and one.load]
         if worker not in self._workers:
             return PATIENCE
+        others = [one for one in self._workers if one is not worker and one.load]
         pause = PATIENCE
         for name, pool in worker.pools.items():
             for other in others:
                 full = other.pools.get(name)
-                if full is None or full.free or not full.behind or not pool.limit():
+                if full is None or not full.behind:
                     continue
                 if pool.free:
                     pause, share = STALLED_SECONDS, max(pool.free, full.behind // 2)
-                elif full.starves and not pool.stalled:
+                elif full.starves and pool.limit() and not pool.stalled:
                     share = 1
                 else:
                     continue
