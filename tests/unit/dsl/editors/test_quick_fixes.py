@@ -31,18 +31,21 @@ def fixed(text: str, found: Diagnostic) -> str:
     return "\n".join(lines)
 
 
-def suggestions():
+def test_a_word_that_is_suggested_is_written_and_ends_the_problem():
+    stayed, tried = [], 0
     for file in sorted((PLAYBOOKS / "invalid").rglob("*.yaml")):
         text = file.read_text()
         for found in diagnostics(text):
-            if found.hint and found.hint.startswith("did you mean"):
-                yield pytest.param(text, found, id=f"{file.stem}-{found.line}-{found.code}")
-
-
-@pytest.mark.parametrize(("text", "found"), list(suggestions()))
-def test_a_word_that_is_suggested_is_written_and_ends_the_problem(text, found):
-    after = diagnostics(fixed(text, found))
-    assert (found.code, found.message, found.line) not in [(one.code, one.message, one.line) for one in after]
+            if not (found.hint and found.hint.startswith("did you mean")):
+                continue
+            tried += 1
+            after = diagnostics(fixed(text, found))
+            if (found.code, found.message, found.line) in [
+                (one.code, one.message, one.line) for one in after
+            ]:
+                stayed.append(f"{file.stem}-{found.line}-{found.code}")
+    assert stayed == []
+    assert tried >= 29
 
 
 @pytest.mark.parametrize(
