@@ -13,7 +13,6 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from re import _constants, _parser  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
 import pytest
@@ -153,95 +152,25 @@ def patterns_in(value: Any) -> list[re.Pattern[Any]]:
     ]
 
 
-class Tried(NamedTuple):
-    """A text, what it consists of in words and in short, and the most seconds for it."""
-
-    what: str
-    parts: str
-    text: str
-    most: float
-
-
 @functools.cache
-def texts(method: str) -> list[Tried]:
-    """Every text that a pattern is tried with; of one sort of text the short one comes first.
+def texts(method: str) -> list[tuple[str, str, float]]:
+    """What each text consists of, the text, and the most seconds for it; of one sort of text the short one comes first.
 
     A search begins anywhere, so only the other methods need beginnings.
     """
     one = [
-        Tried(
-            f"{count} times {piece!r} behind {prefix!r}",
-            f"{prefix}\0{piece}\0\0{count}",
-            prefix + piece * count + END,
-            most,
-        )
+        (f"{count} times {piece!r} behind {prefix!r}", prefix + piece * count, most)
         for prefix in ([""] if method == "search" else PREFIXES)
         for piece in PIECES
         for count, most in COUNTS
     ]
     two = [
-        Tried(
-            f"{count} times {piece!r}, then {blank!r}",
-            f"\0{piece}\0{blank}\0{count}",
-            piece * count + blank * count + END,
-            most,
-        )
+        (f"{count} times {piece!r}, then {blank!r}", piece * count + blank * count, most)
         for piece in PIECES
         for blank in BLANKS
         for count, most in COUNTS
     ]
-    return one + two
-
-
-LETTERS = sorted({*"".join((*PIECES, *BLANKS, *PREFIXES, END))})
-INSIDE: dict[Any, Callable[[Any], list[Any]]] = {
-    _constants.IN: lambda held: [held],
-    _constants.BRANCH: lambda held: held[1],
-    _constants.MAX_REPEAT: lambda held: [held[2]],
-    _constants.MIN_REPEAT: lambda held: [held[2]],
-    _constants.POSSESSIVE_REPEAT: lambda held: [held[2]],
-    _constants.SUBPATTERN: lambda held: [held[3]],
-    _constants.ATOMIC_GROUP: lambda held: [held],
-    _constants.ASSERT: lambda held: [held[1]],
-    _constants.ASSERT_NOT: lambda held: [held[1]],
-}
-"""What a part of a parsed pattern holds."""
-SIMPLE = (_constants.AT, _constants.ANY, _constants.CATEGORY, _constants.NEGATE, _constants.FAILURE)
-"""Parts that tell only words, blanks, digits, line ends and ASCII apart."""
-
-
-def told_apart(parsed: Any) -> tuple[set[int], set[tuple[int, int]]]:
-    """Return the single characters and the ranges that a pattern names. Raises LookupError for one that remembers what it matched."""
-    single, ranges = set(), set()
-    for part, held in parsed:
-        if part in (_constants.LITERAL, _constants.NOT_LITERAL):
-            single.add(held)
-        elif part is _constants.RANGE:
-            ranges.add(held)
-        elif part not in SIMPLE:
-            for inside in INSIDE[part](held):
-                more = told_apart(inside)
-                single |= more[0]
-                ranges |= more[1]
-    return single, ranges
-
-
-def alike(pattern: re.Pattern[str]) -> dict[int, str]:
-    """Map characters that a pattern does not tell apart to the first of them: with each of these it takes the same steps."""
-    try:
-        single, ranges = told_apart(_parser.parse(pattern.pattern, pattern.flags))
-    except LookupError:
-        return {}
-    first: dict[Any, str] = {}
-    found = {}
-    for letter in LETTERS:
-        cases = {letter, letter.lower(), letter.upper()} if pattern.flags & re.IGNORECASE else {letter}
-        codes = sorted(map(ord, cases))
-        named = tuple(code for code in codes if code in single)
-        within = tuple(any(low <= code <= high for code in codes) for low, high in sorted(ranges))
-        sort = letter.isalnum() or letter == "_", letter.isspace(), letter.isdecimal(), letter.isascii()
-        found[ord(letter)] = first.setdefault((named, within, sort, letter == "\n"), letter)
-    return found
+    return [(what, text + END, most) for what, text, most in one + two]
 
 
 def took(call: Callable[[Any], Any], text: str | bytes, most: float) -> float:
@@ -264,12 +193,7 @@ def slow(use: Use) -> str:
         if use.method == "search"
         else getattr(use.pattern, use.method)
     )
-    same = {} if in_bytes else alike(use.pattern)
-    tried = set()
-    for what, parts, text, most in texts(use.method):
-        if (sort := parts.translate(same)) in tried:
-            continue
-        tried.add(sort)
+    for what, text, most in texts(use.method):
         if (seconds := took(call, text.encode() if in_bytes else text, most)) > most:
             return f"{use.where}: {use.method} takes {seconds * 1000:.1f} ms with {what}"
     return ""
