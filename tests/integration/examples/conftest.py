@@ -125,8 +125,8 @@ class Cli:
 
     home: Path
 
-    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "NOETL_HOME": str(self.home), "NO_COLOR": "1"}
+    def __call__(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "NOETL_HOME": str(self.home), "NO_COLOR": "1", **more}
         return subprocess.run(
             [sys.executable, "-m", "noetl.cli", *arguments],
             capture_output=True,
