@@ -28,7 +28,7 @@ SERVER.set_forkserver_preload(list(LOADED))
 class Forked:
     """A process that runs ``main`` of a module, with the part of ``subprocess.Popen`` that tests use.
 
-    ``words``: its arguments. ``argv``: the command line after the name. ``errors``: the file of its stderr. What it prints is read from ``stdout``.
+    ``words``: its arguments. ``argv``: the command line after the name. ``errors``: the file of its stderr. ``stdout`` is read.
     """
 
     def __init__(
