@@ -19,6 +19,7 @@ from noetl.runtime.local.worker_process import processes
 from noetl.runtime.settings import Settings
 from noetl.services.history.replay import replay
 from tests.bench.playbooks import chain
+from tests.parts import parted
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
@@ -157,7 +158,7 @@ def test_no_command_waits_for_a_long_one_while_another_process_is_idle(tmp_path,
         assert all(replay(runtime.store, one).agrees for one in (stuck, *found))
 
 
-@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("place", parted([0, 1], [1]))
 def test_one_of_two_processes_is_killed_and_all_of_their_work_is_done(tmp_path, database, at_once, place):
     with two_processes(tmp_path, database) as runtime:
         entry = runtime.register(WAITING, source_name="waiting.yaml")
