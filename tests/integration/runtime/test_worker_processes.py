@@ -109,7 +109,11 @@ def test_steps_and_loops_have_the_results_that_they_have_here(tmp_path, database
             page = runtime.task_logs.read(one, "", 10, everything=True)
             assert [line.line for line in page.lines] == ["from the code"]
             assert replay(runtime.store, one).agrees
-        assert not any(gauge.waiting or gauge.in_flight for gauge in runtime.gauges())
+
+        def idle() -> bool:
+            return not any(gauge.waiting or gauge.in_flight for gauge in runtime.gauges())
+
+        wait_until(idle, "the places that the last commands held")
 
 
 def _gives_way(pid: int) -> None:
