@@ -23,6 +23,7 @@ import yaml
 
 import noetl
 from noetl.kinds.sandbox.layers import WITHOUT, Detected, Layers, choose_layers, detect
+from tests import forked
 from tests.integration.kinds_sandbox import shared_memory
 from tests.integration.kinds_sandbox.attack import UNCOUNTED
 from tests.parts import parted
@@ -618,11 +619,7 @@ def test_the_command_line_tells_which_layers_hold_and_refuses_without_any(tmp_pa
     without = {WITHOUT: "landlock,namespaces,other_user", "NOETL_HOME": str(tmp_path / "home")}
 
     def noetl(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "noetl.cli", *words]
-        environment = {**os.environ, **without, **more}
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
+        return forked.noetl(*words, env={**os.environ, **without, **more})
 
     added = noetl("token", "add", "ci", "--scopes", "write")
     assert added.returncode == 0 and "nothing confines code" in added.stderr, added
