@@ -450,7 +450,7 @@ def test_the_memory_of_all_processes_together_is_bounded(ground, shape, way):
 
 
 @combined(
-    ["root-landlock,namespaces", "ordinary-"],
+    ["ordinary-"],
     left_out=["", "common_root", "namespaces", "landlock", "landlock,namespaces"],
 )
 def test_memory_that_processes_share_counts_once(ground, left_out):
@@ -473,7 +473,7 @@ def test_a_task_that_crashes_is_handed_to_no_collector_of_dumps(ground, shape):
 FILLER = "n = 0\nwhile True:\n    open(f'f{n}', 'wb').write(b'x' * 2**20)\n    n += 1\n"
 
 
-@combined(["root-shell", "ordinary-python"], kind=["python", "shell"])
+@combined(["ordinary-python"], kind=["python", "shell"])
 def test_the_disk_is_bounded(ground, kind):
     shell = "while :; do head -c 1048576 /dev/zero > f$((n = ${n:-0} + 1)); done"
     params = {"code": FILLER} if kind == "python" else {"command": shell}
@@ -555,7 +555,7 @@ result = sorted(os.readlink(link).split(':')[0] for link in links if os.path.isl
 
 
 @combined(
-    ["root-", "ordinary-landlock,namespaces,other_user,socket_filter,subreaper"],
+    ["ordinary-landlock,namespaces,other_user,socket_filter,subreaper"],
     left_out=[
         "",
         "landlock",
