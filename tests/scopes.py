@@ -29,9 +29,7 @@ FIRST = (
 BY_FOLDER = ("tests/e2e/", "tests/infra/", "tests/architecture/", "tests/integration/examples/")
 """Their tests share a deployment, a process of Node, the trees of all files, or a runtime with a Postgres of its own."""
 BY_FILE = (
-    "tests/faults/test_kills",
-    "tests/faults/test_shapes",
-    "tests/faults/test_command_line",
+    "tests/faults/",
     "tests/unit/bench/test_cost",
     "tests/integration/",
 )
