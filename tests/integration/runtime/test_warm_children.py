@@ -15,12 +15,10 @@ from noetl.runtime.settings import Settings
 from noetl.services.history.replay import replay
 from noetl.services.worker import ready_commands
 from tests.bench.playbooks import chain
-from tests.parts import repeated
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.postgres
 
-FEW = repeated(gate=8, full=20)
 LOOP = """
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -67,7 +65,7 @@ def test_a_loop_does_not_keep_others_from_ending(tmp_path: Path, database: str, 
         loop = runtime.register(LOOP, source_name="loop.yaml")
         small = runtime.register(chain(2, "python-own"), source_name="chain.yaml")
         loops = runtime.start_many(loop, [{}, {}])
-        found = runtime.start_many(small, [{}] * FEW)
+        found = runtime.start_many(small, [{}] * 20)
         runtime.run_until([*loops, *found], timeout=PATIENCE)
         assert {runtime.status(one) for one in (*loops, *found)} == {"completed"}
         assert all(made[one] == 1 for one in found)

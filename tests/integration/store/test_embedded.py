@@ -21,7 +21,7 @@ from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.server import home, open_embedded
 from noetl.adapters.postgres import migrations
 from noetl.domain.errors import InfrastructureError
-from tests.parts import parted
+from tests.parts import repeated
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -144,11 +144,10 @@ def test_a_server_whose_only_user_was_killed_is_taken_over(folder):
     assert not running(folder)
 
 
-@pytest.mark.full
 def test_a_killed_server_is_started_again_by_whom_its_starter_outlives(folder):
     """The process that started the server lives on. The dead server must not look alive to the next start."""
     with open_embedded(folder) as server:
-        for _ in range(3):
+        for _ in range(repeated(gate=1, full=3)):
             leader = int(processes.pid_file_line(folder, 0))
             os.kill(leader, signal.SIGKILL)
             wait_until(
@@ -173,11 +172,8 @@ def test_a_killed_server_is_revived_by_a_user_that_lives_and_has_lost_nothing(fo
 
 @pytest.mark.parametrize(
     "pid",
-    parted(
-        ["1", "999999", str(os.getpid()), "nonsense", ""],
-        ["1", str(os.getpid()), "nonsense"],
-        ids=["init", "unused", "mine", "nonsense", "empty"],
-    ),
+    ["1", "999999", str(os.getpid()), "nonsense", ""],
+    ids=["init", "unused", "mine", "nonsense", "empty"],
 )
 def test_a_stale_pid_file_does_not_stop_a_start(folder, pid):
     (folder / "postmaster.pid").write_text(f"{pid}\n{folder}\n1\n5432\n\n\n\nready\n")
