@@ -5,12 +5,16 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 LOADED = (
@@ -49,6 +53,11 @@ class Forked:
             self._process.start()
 
     @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
+
+    @property
     def returncode(self) -> int | None:
         return self.poll()
 
@@ -67,6 +76,17 @@ class Forked:
         code = self.poll()
         assert code is not None, f"it has not ended in {timeout} s"
         return code
+
+
+def noetl(*words: str, env: Mapping[str, str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """Run the ``noetl`` command to its end."""
+    with tempfile.TemporaryDirectory() as folder:
+        errors = Path(folder) / "stderr"
+        process = Forked("noetl.cli.main", errors=errors, argv=words, env=env, cwd=cwd)
+        with process.stdout:
+            out = process.stdout.read().decode()
+        code = process.wait(PATIENCE)
+        return subprocess.CompletedProcess(words, code, out, errors.read_text())
 
 
 def _main(

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,14 +51,13 @@ class Machine:
 def served(database: str, tmp_path: Path) -> Iterator[dict[str, Any]]:
     home = tmp_path / "server"
     env = {**os.environ, "NOETL_HOME": str(home), "NOETL_DATABASE_URL": database, "NOETL_PYTHON_WORKERS": "1"}
-    words = [sys.executable, "-m", "noetl.cli", "serve", "--port", "0", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
-            process.wait(PATIENCE)
+    words = ("serve", "--port", "0", "--json")
+    process = Forked("noetl.cli.main", argv=words, env=env, errors=tmp_path / "stderr")
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait(PATIENCE)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from noetl.cli import main
+from tests import forked
 from tests.integration.examples.api import EXAMPLES, Api, ApiServer
 
 SIGNED = """apiVersion: noetl.io/v2
@@ -45,13 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def run(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "noetl.cli", "test", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-    )
+    return forked.noetl("test", *words, env={**os.environ, **environment}, cwd=folder)
 
 
 def test_an_example_against_its_service(api: Api, tmp_path: Path, here) -> None:

@@ -23,6 +23,7 @@ import yaml
 
 import noetl
 from noetl.kinds.sandbox.layers import WITHOUT, Detected, Layers, choose_layers, detect
+from tests import forked
 from tests.integration.kinds_sandbox import shared_memory
 from tests.integration.kinds_sandbox.attack import UNCOUNTED
 from tests.parts import parted
@@ -449,7 +450,7 @@ def test_the_memory_of_all_processes_together_is_bounded(ground, shape, way):
 
 
 @combined(
-    ["root-landlock,namespaces", "ordinary-"],
+    ["ordinary-"],
     left_out=["", "common_root", "namespaces", "landlock", "landlock,namespaces"],
 )
 def test_memory_that_processes_share_counts_once(ground, left_out):
@@ -472,7 +473,7 @@ def test_a_task_that_crashes_is_handed_to_no_collector_of_dumps(ground, shape):
 FILLER = "n = 0\nwhile True:\n    open(f'f{n}', 'wb').write(b'x' * 2**20)\n    n += 1\n"
 
 
-@combined(["root-shell", "ordinary-python"], kind=["python", "shell"])
+@combined(["ordinary-python"], kind=["python", "shell"])
 def test_the_disk_is_bounded(ground, kind):
     shell = "while :; do head -c 1048576 /dev/zero > f$((n = ${n:-0} + 1)); done"
     params = {"code": FILLER} if kind == "python" else {"command": shell}
@@ -554,7 +555,7 @@ result = sorted(os.readlink(link).split(':')[0] for link in links if os.path.isl
 
 
 @combined(
-    ["root-", "ordinary-landlock,namespaces,other_user,socket_filter,subreaper"],
+    ["ordinary-landlock,namespaces,other_user,socket_filter,subreaper"],
     left_out=[
         "",
         "landlock",
@@ -618,11 +619,7 @@ def test_the_command_line_tells_which_layers_hold_and_refuses_without_any(tmp_pa
     without = {WITHOUT: "landlock,namespaces,other_user", "NOETL_HOME": str(tmp_path / "home")}
 
     def noetl(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "noetl.cli", *words]
-        environment = {**os.environ, **without, **more}
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
-        )
+        return forked.noetl(*words, env={**os.environ, **without, **more})
 
     added = noetl("token", "add", "ci", "--scopes", "write")
     assert added.returncode == 0 and "nothing confines code" in added.stderr, added
