@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from source import PACKAGE, modules, name, tree
 
+from tests.parts import over
+
 SHORT = 16
 """Bytes from which on nobody has to think of collisions: 128 bits."""
 DIGESTS = frozenset({"digest", "hexdigest"})
@@ -190,7 +192,7 @@ def _code(path: Path) -> str:
     return re.sub(r"--[^\n]*", "", path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "x = hashlib.sha256(b).hexdigest()[:8]",

@@ -15,6 +15,7 @@ from noetl.services.queries.step_costs import read_costs
 from noetl.testing.memory import real_worker
 from tests.conformance.cases import play
 from tests.conformance.memory import CASES, ExplainedBackend, in_memory
+from tests.parts import over
 
 BOUNDED = [name for name in CASES if name.startswith("budget/")]
 CALLING = [
@@ -38,7 +39,7 @@ def no_program(program: str):
     raise NotFoundError("the programs of a case are its own")
 
 
-@pytest.mark.parametrize("name", BOUNDED)
+@over("name", BOUNDED)
 def test_history_tells_of_the_calls_that_a_budget_counted(name: str) -> None:
     """A redrive begins with a new budget of calls; history has the calls of all rounds."""
     store = in_memory(name)[0].store

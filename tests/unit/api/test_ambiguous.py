@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.api.table import ROUTES
+from tests.parts import over
 from tests.unit.api.ground import HELLO, Ground
 from tests.unit.api.test_callbacks import FREE, answer, asked
 
@@ -12,7 +13,7 @@ TWICE = '{"path": "demo/hello", "payload": {"n": [{"a": 1, "a": 2}]}}'
 READ = [route for route in ROUTES if route.body is not None]
 
 
-@pytest.mark.parametrize("route", READ, ids=lambda route: f"{route.method} {route.path}")
+@over("route", READ, ids=lambda route: f"{route.method} {route.path}", ground=Ground)
 def test_every_door_that_reads_json_refuses_a_key_twice(ground: Ground, route):
     begun = ground.run()
     path = "/".join(begun if part.startswith("{") else part for part in route.path.split("/"))

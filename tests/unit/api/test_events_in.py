@@ -16,6 +16,7 @@ from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.workers.command_token import HEADER
 from noetl.ports.queue import Outgoing
 from noetl.services.orchestrator.ingest_worker_events import resume_batches
+from tests.parts import over
 from tests.unit.api.ground import HELLO, Ground
 
 LOOP = HELLO.replace("demo/hello", "demo/loop").replace(
@@ -109,12 +110,12 @@ def test_a_sign_of_life_changes_nothing(ground):
     assert ground.signs == [(command.execution_id, command.command_id, 1, 0)] * 2 and not ground.forwarded
 
 
-@pytest.mark.parametrize(
+@over(
     "change",
     [
         {"command_id": "2"}, {"attempt": 2}, {"turn": 1}, {"run": 9}, {"step": "other"}, {"program": "x"}, {"stage": "case"},
         {"execution_id": 7},
-    ],
+    ], ground=Ground,
 )  # fmt: skip
 def test_a_token_speaks_for_nothing_but_its_command(ground, change):
     command = ground.issued()
@@ -135,7 +136,7 @@ def test_what_only_the_engine_may_say_is_refused(ground):
     assert not ground.forwarded
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "code"),
     [
         ({}, "body_invalid"),
@@ -146,6 +147,7 @@ def test_what_only_the_engine_may_say_is_refused(ground):
         ({"event": {"type": "nothing"}}, "forbidden"),
         ({"event": {"type": "command"}, "v": 99}, "forbidden"),
     ],
+    ground=Ground,
 )
 def test_what_is_no_event_is_told(ground, body, code):
     reply = ground.ask("POST", "/api/events", body)

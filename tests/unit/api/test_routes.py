@@ -20,6 +20,7 @@ from noetl.ports.queue import Outgoing
 from noetl.services.history.history_pages import history
 from noetl.services.messaging.operate_dead_letters import LetterQueue
 from tests.doubles.queue import MemoryQueue
+from tests.parts import over
 from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, LOOPED, Ground, Reply
 
 DOCUMENT = document()
@@ -447,7 +448,7 @@ AS_JSON = json.dumps({"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata
                       "workflow": [{"step": "start", "tool": {"kind": "double", "value": 1}}]})  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "content_type", "path", "encoded"),
     [
         (HELLO, "application/yaml", "demo/hello", False),
@@ -466,6 +467,7 @@ AS_JSON = json.dumps({"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata
         (AS_JSON, "application/json", "j", False),
         ("{" + AS_JSON[1:], "application/yaml", "j", False),
     ],
+    ground=Ground,
 )
 def test_a_playbook_comes_in_many_wrappings(ground, body, content_type, path, encoded):
     reply = ground.ask(

@@ -13,6 +13,7 @@ from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.dsl.editors.graph import graph_of
 from noetl.formatting.format import format_text
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "layers" / "core" / "python" / "noetl"
@@ -102,7 +103,7 @@ def test_an_error_in_when_keeps_its_place():
     assert (found.when.pos.line, found.when.pos.column) == (8, column)
 
 
-@pytest.mark.parametrize(
+@over(
     ("arc", "step", "code", "hint"),
     [
         ("on: callback_timout", WAIT, "unknown-end", "callback_timeout"),
@@ -132,7 +133,7 @@ def test_refused(arc, step, code, hint):
     assert problem.line == 8
 
 
-@pytest.mark.parametrize(
+@over(
     "word",
     ["ValueError", "timeout", "undefined", "40P01", "failed_by_rule", "gone", "tls_failed", "aws_failed"],
 )

@@ -16,12 +16,13 @@ from noetl.dsl.shapes_in_code import (
     text_of_shell,
     whole_answers,
 )
+from tests.parts import over
 
 GIVEN = {"found": "load", "answers": "each"}
 NAMED = {"load"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "left"),
     [
         (
@@ -58,7 +59,7 @@ def test_what_no_text_can_be_left_out_of_is_found_all_the_same(code: str) -> Non
     assert (one.line, one.start, one.end) == (1, 0, 0)
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "found.get('rows') or found.get('data', {}).get('rows')",
@@ -80,7 +81,7 @@ def test_data_that_the_code_may_find_is_none_of_it(code: str) -> None:
     assert data_of_sql(code, GIVEN, NAMED) == []
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "count"),
     [
         ("[one for one in answers if one.get('status') == 'success']", 1),
@@ -100,7 +101,7 @@ def test_a_status_is_compared_with_a_word(code: str, count: int) -> None:
     assert len(status_words(code, GIVEN, NAMED, {"each"})) == count
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "n = len(found)",
@@ -117,7 +118,7 @@ def test_code_that_takes_the_result_of_sql_for_its_rows_is_found(code: str) -> N
     assert [one.source for one in rows_of_sql(code, GIVEN, NAMED)] == ["load"]
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "n = len(found['rows'])",

@@ -16,7 +16,7 @@ from noetl.dsl.yaml_text.loader import load
 from noetl.formatting.format import format_text
 from noetl.formatting.writing import WIDTH
 from noetl.kinds.registry import default_registry
-from tests.parts import parted, sampled
+from tests.parts import over, parted, sampled
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
@@ -163,7 +163,7 @@ def test_the_layout() -> None:
     assert formatted(MESSY) == NEAT
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "shown"),
     [
         ("{ a: 1 }", "{ a: 1 }"),
@@ -186,7 +186,7 @@ def test_values(value: str, shown: str) -> None:
     assert formatted(text) == f"apiVersion: noetl.io/v2\nworkload:\n  key: {shown}".rstrip() + "\n"
 
 
-@pytest.mark.parametrize(
+@over(
     "block",
     [
         "|\n    a\n\n      b\n",

@@ -14,6 +14,7 @@ from noetl.kinds.postgres import run
 from noetl.kinds.postgres.leading_words import leading_words
 from noetl.services.catalog.playbook_needs import _paths
 from noetl.services.executions.redrive_reach import _ARGUMENT
+from tests.parts import over
 
 COMMENTS = "/**/" * 60
 LONG = 60_000
@@ -54,14 +55,14 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("text", CONTROL)
+@over("text", CONTROL)
 def test_control_of_transactions_is_seen_behind_what_postgres_skips(text):
     with pytest.raises(TaskError) as refused:
         run._refuse_control(text)
     assert refused.value.code == "transaction_control"
 
 
-@pytest.mark.parametrize("text", OTHERS)
+@over("text", OTHERS)
 def test_other_statements_are_let_through(text):
     run._refuse_control(text)
 
@@ -97,7 +98,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:30].decode())
+@over("line", LINES, ids=lambda line: line[:30].decode())
 def test_the_first_line_of_a_script_names_its_interpreter(line):
     began = time.process_time()
     try:

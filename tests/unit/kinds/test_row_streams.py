@@ -14,6 +14,7 @@ from noetl.kinds.rows import reading
 from noetl.kinds.rows.formats import format_of
 from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.reading import read_rows, read_values
+from tests.parts import over
 
 
 class Dripping(io.BytesIO):
@@ -78,7 +79,7 @@ def test_parquet_comes_from_a_stream_and_from_a_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
+@over(
     "format, data, message",
     [
         ("csv", b"a,b\n1,2\n3\n", "line 3 has fewer fields"),

@@ -9,9 +9,10 @@ import pytest
 
 from noetl.domain.errors import TaskError
 from noetl.kinds.rows.database import Table, interval_text, to_json, unique_names
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "expected"),
     [
         (Decimal("10.00"), 10),

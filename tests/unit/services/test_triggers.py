@@ -22,6 +22,7 @@ from noetl.services.executions.start_from_trigger import (
 )
 from noetl.services.executions.start_playbook import StartDeps
 from tests.doubles.trigger_store import MemoryTriggerStore
+from tests.parts import over
 
 CREATED = {
     "id": "2d4eba74-fd51-3966-4bfa-b013c9da8ff1",
@@ -118,8 +119,8 @@ def test_without_a_sequencer_the_id_tells_events_apart(detail):
     assert event_key("a", one) == event_key("a", dict(one)) != event_key("a", two)
 
 
-@pytest.mark.parametrize("missing", ["id", "source", "detail-type"])
-@pytest.mark.parametrize("value", [None, "", 7])
+@over("missing", ["id", "source", "detail-type"])
+@over("value", [None, "", 7])
 def test_what_is_no_event_is_refused(missing, value):
     with pytest.raises(InvalidInputError) as refused:
         event_key("a", {**CREATED, missing: value})
@@ -140,7 +141,7 @@ def test_a_message_is_given_without_its_receipt(deps):
     assert start_from_message("a", other_queue, deps).event is not None
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "read"),
     [
         (' {"a": [1]}', {"a": [1]}),

@@ -13,7 +13,7 @@ from noetl.dsl.program import Expr, Pos, Text
 from noetl.templating import MappingScope, TemplateLimits, render
 from noetl.templating.limits import DEFAULT_LIMITS
 from noetl.templating.positions import fail
-from tests.parts import repeated
+from tests.parts import over, repeated
 from tests.work import calls
 
 MOST_CALLS = 4_000_000
@@ -272,7 +272,7 @@ ESCAPES = [
 ]
 
 
-@pytest.mark.parametrize("source", ESCAPES)
+@over("source", ESCAPES)
 def test_python_is_out_of_reach(source: str) -> None:
     names = {"x": {"a": 1}, "now": lambda: 1, "loop": {"index": 1}}
     assert failure(Expr(source, Pos(7, 1)), **names).code == "undefined"

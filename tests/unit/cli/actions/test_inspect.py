@@ -21,6 +21,7 @@ from noetl.cli.render.output import duration, one_line, printable
 from noetl.runtime.settings import Settings
 from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.history.progress import StepRun
+from tests.parts import over
 from tests.unit.cli.actions.test_execute import FAILS, GREET, LOOPS, PARKS
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 from tests.waiting import PATIENCE
@@ -214,7 +215,7 @@ def test_graph_and_schema(noetl, write, tmp_path):
     assert "$schema" in schema
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "value"),
     [
         ("1", 1), ("-2.5", -2.5), ("true", True), ("null", None), ("", None), ("on", "on"), ("1:30", "1:30"), ("0x1F", 31),

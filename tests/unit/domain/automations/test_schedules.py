@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from noetl.domain.automations import schedules
 from noetl.domain.automations.schedules import Timing, instant, next_fire, next_fires, parse_instant
 from noetl.domain.errors import InvalidInputError
+from tests.parts import over
 
 BERLIN = "Europe/Berlin"
 
@@ -95,7 +96,7 @@ def test_nothing_is_computed_beyond_the_calendar():
     assert next_fire(Timing(rate="1 day"), float("inf")) is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("cron", "said"),
     [
         ("0 0 30 2 *", "never fires"),
@@ -150,7 +151,7 @@ def test_a_rate_has_one_spelling(rate, canonical, seconds):
     assert schedules.rate_seconds(rate) == seconds
 
 
-@pytest.mark.parametrize(
+@over(
     "rate",
     ["0 minutes", "5", "5 seconds", "-1 hours", "1.5 hours", "367 days", "٣ days", "", "9" * 99 + " days"],
 )
@@ -160,7 +161,7 @@ def test_a_rate_that_is_none_is_refused(rate):
     assert refused.value.code == "invalid_rate"
 
 
-@pytest.mark.parametrize(
+@over(
     "name",
     [
         "Mars/Base",
@@ -198,7 +199,7 @@ def test_a_moment_is_read_with_its_zone(text, at):
     assert parse_instant(instant(at)) == at
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "2026-03-01",

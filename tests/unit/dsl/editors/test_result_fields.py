@@ -6,6 +6,7 @@ import pytest
 
 from noetl.dsl.editors.names import names_of
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 KINDS = default_registry()
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a }\nworkflow:\n  - step: start\n"
@@ -57,7 +58,7 @@ def test_what_ends_a_wait(tool, expected):
     assert fields(f"tool: {tool}") == expected
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "expected"),
     [
         ('result = {"tax": 1, "of": {"rate": 2}}', ["tax", "of", "of.rate"]),

@@ -10,6 +10,7 @@ from noetl.ports.task_logs import PAGE_BYTES
 from noetl.services.history import log_lines
 from noetl.services.history.log_lines import LineFilter, LineReader, make_line_filter
 from tests.doubles.task_logs import MemoryTaskLogs
+from tests.parts import over
 
 
 def line(text: str, step: str = "load", **more: int) -> TaskLine:
@@ -31,7 +32,7 @@ def logs_with(*lines: TaskLine) -> MemoryTaskLogs:
     return logs
 
 
-@pytest.mark.parametrize(
+@over(
     ("wanted", "fit"),
     [
         (make_line_filter(), [0, 1, 2, 3, 4]),
@@ -47,7 +48,7 @@ def logs_with(*lines: TaskLine) -> MemoryTaskLogs:
         (make_line_filter(step="none"), []),
     ],
 )
-@pytest.mark.parametrize("limit", [1, 2, 100])
+@over("limit", [1, 2, 100])
 def test_all_lines_that_fit_are_found_in_both_orders(wanted: LineFilter, fit: list[int], limit: int):
     reader = LineReader(logs_with(*KEPT), 7, wanted)
     found, after = [], ""

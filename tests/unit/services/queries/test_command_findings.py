@@ -12,6 +12,7 @@ from noetl.ports.executions.execution_store import ExecutionInfo
 from noetl.ports.executions.inspection import OpenCommand
 from noetl.services.history.progress import LoopCount, StepRun
 from noetl.services.queries.command_findings import CommandFindings
+from tests.parts import over
 
 AT = 1_800_000_000.0
 
@@ -74,7 +75,7 @@ STATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STATES)
+@over("name", STATES)
 def test_the_cause_is_named(name):
     found, step_run, kind, words = STATES[name]
     told = findings(Family(11, 12, 13, 14)).of(Token(3, "load"), step_run, found)
