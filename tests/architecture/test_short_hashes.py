@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from source import PACKAGE, modules, name, tree
 
 from tests.parts import over
@@ -215,7 +214,7 @@ def test_the_scan_knows_short_hashes(text: str) -> None:
     ] == ["f"]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "x = hashlib.sha256(b).hexdigest()[:32]",

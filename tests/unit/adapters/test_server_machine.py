@@ -56,7 +56,7 @@ SHORTAGES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "here", "far"), SHORTAGES)
+@over(("words", "here", "far"), SHORTAGES)
 def test_a_shortage_is_that_of_the_machine_of_the_database(words, here, far):
     error = psycopg.OperationalError(REFUSED + words)
     for described in (unreachable(error, HERE), unusable(error, HERE, "check its address")):

@@ -66,7 +66,7 @@ def beside(ground: Ground, execution_id: int) -> list[str]:
         return [fact["name"] for row in rows if row.lane == -1 for fact in json.loads(row.facts)]
 
 
-@pytest.mark.parametrize("how", ["name", "event_type", "header", "message", "worker.done"])
+@over("how", ["name", "event_type", "header", "message", "worker.done"], ground=Ground)
 def test_an_outcome_moves_its_execution_on(ground, how):
     command = ground.issued()
     body, headers = body_of(ground, command), {}
@@ -422,7 +422,7 @@ def test_a_batch_that_breaks_its_handler_ends_where_its_sender_sees_it(ground):
     assert [one["code"] for one in ground.ask("GET", where).json["told"]] == ["batch_broken"] * 2
 
 
-@pytest.mark.parametrize(
+@over(
     ("events", "status", "code"),
     [
         ([], 422, "batch_size"),
@@ -431,6 +431,7 @@ def test_a_batch_that_breaks_its_handler_ends_where_its_sender_sees_it(ground):
         ([{"name": "nothing"}], 422, "event_invalid"),
         ([5], 422, "body_invalid"),
     ],
+    ground=Ground,
 )
 def test_batches_that_are_none_are_refused_whole(ground, events, status, code):
     reply = ground.ask("POST", "/api/events/batch", {"events": events})

@@ -251,7 +251,7 @@ def test_a_misspelled_field_is_answered_with_the_fields_there_are(ground):
     assert "`pth`" in told["detail"] and "its fields are path, version, " in told["hint"]
 
 
-@pytest.mark.parametrize("value", [DEEP, "NaN", "1e999", "-Infinity"])
+@over("value", [DEEP, "NaN", "1e999", "-Infinity"], ground=Ground)
 def test_values_that_are_not_json(ground, value):
     ground.register()
     body = f'{{"path": "demo/hello", "payload": {{"n": {value}}}}}'

@@ -538,7 +538,7 @@ def test_a_start_is_durable_published_and_signed_by_who_asked(ground):
     assert ground.ask("GET", f"/api/executions/{execution_id}/result").json["result"] == 8
 
 
-@pytest.mark.parametrize(
+@over(
     "body",
     [
         {"path": "demo/hello"},
@@ -548,6 +548,7 @@ def test_a_start_is_durable_published_and_signed_by_who_asked(ground):
         {"catalog_id": "demo/hello", "resource_kind": "playbook", "parent_execution_id": None},
         {"program": "PROGRAM"},
     ],
+    ground=Ground,
 )
 def test_a_playbook_is_named_in_many_ways(ground, body):
     program = ground.register()["program"]
@@ -619,7 +620,7 @@ def test_executions_are_found_by_what_is_asked_for(ground, query, count):
     assert len(ground.ask("GET", "/api/executions", query=query).json["executions"]) == count
 
 
-@pytest.mark.parametrize(
+@over(
     "query",
     [
         {"parent": "x"},
@@ -627,6 +628,7 @@ def test_executions_are_found_by_what_is_asked_for(ground, query, count):
         {"started_before": "2020-01-01"},
         {"started_after": "nan"},
     ],
+    ground=Ground,
 )
 def test_filters_that_cannot_be_read_are_told(ground, query):
     reply = ground.ask("GET", "/api/executions", query=query)

@@ -301,7 +301,7 @@ def test_a_worker_that_writes_a_name_fails_its_own_step(ground, over):
         assert shown["error"]["position"].endswith(":6:5")
 
 
-@pytest.mark.parametrize("event_id", ["start", "x" * 6000, "cancel:7", "a\0", "\ud800"])
+@over("event_id", ["start", "x" * 6000, "cancel:7", "a\0", "\ud800"], ground=Ground)
 def test_an_outcome_has_no_id_but_its_own(ground, event_id):
     """A key of history that a worker could choose would drop the event that the key belongs to."""
     command = ground.issued(HELLO)

@@ -38,7 +38,7 @@ from noetl.domain.sizes.table import (
     TRIGGER_TEXT,
     Size,
 )
-from tests.parts import ABOUT_A_LIMIT, parted
+from tests.parts import ABOUT_A_LIMIT, over, parted
 from tests.unit.api.ground import HELLO
 from tests.unit.api.test_sizes import SCHEMAS, costly, digits, keyed, keys, nested
 from tests.unit.cli.fake_runtime import Database
@@ -156,7 +156,7 @@ def test_digits_in_a_file_of_either_form(tmp_path: Path, name: str, count: int) 
         read_payload(str(path), ())
 
 
-@pytest.mark.parametrize("text", ["9" * 4001, "-" + "9" * 5000, "0x" + "f" * 3999, "[1, " + "9" * 5000 + "]"])
+@over("text", ["9" * 4001, "-" + "9" * 5000, "0x" + "f" * 3999, "[1, " + "9" * 5000 + "]"])
 def test_a_number_that_is_too_long_is_no_text(text: str) -> None:
     """A number that becomes text because of its length would be another value than the one that was given."""
     with pytest.raises(InvalidInputError, match="a whole number"):

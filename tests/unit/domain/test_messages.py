@@ -49,7 +49,7 @@ def test_a_newer_message_is_told_apart(text):
         decode_message(text)
 
 
-@pytest.mark.parametrize(
+@over(
     ("over", "version"),
     [
         ({}, 1),

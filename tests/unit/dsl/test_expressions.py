@@ -68,7 +68,7 @@ def test_a_built_in_name_that_is_also_stored_is_read():
     assert analyse("{{ data.x + result }}").reads(frozenset({"data"})) == ("data",)
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "guarded"),
     [
         ("{{ a.b | default(1) }}", {"a"}),
@@ -145,7 +145,7 @@ def test_certain_boundaries():
     assert certain(analyse("{{ true }}"), ARC_BOUNDARIES) == ("done", "failed")
 
 
-@pytest.mark.parametrize(
+@over(
     ("guard", "answers"),
     [
         ("event.name == 'step.failed'", True),

@@ -16,7 +16,7 @@ STRICT = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("schema", "problem"),
     [
         ({"type": "strin"}, "type: 'strin' is not valid"),

@@ -137,7 +137,7 @@ def test_code_that_knows_the_mapping_is_none_of_it(code: str) -> None:
     assert not rows_of_sql(code, GIVEN, NAMED)
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "raw = found if isinstance(found, str) else str(found)",
@@ -151,7 +151,7 @@ def test_code_that_takes_the_result_of_a_command_for_a_text_is_found(code: str) 
     assert [one.source for one in text_of_shell(code, GIVEN)] == ["load"]
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "raw = found.get('stdout', '') if isinstance(found, dict) else found.strip()",
@@ -165,7 +165,7 @@ def test_code_that_knows_what_a_command_gives_is_none_of_it(code: str) -> None:
     assert not text_of_shell(code, GIVEN)
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "places"),
     [
         ("for row in found.get('command_1', []):\n  print(row)", [".get('command_1', [])"]),
@@ -199,7 +199,7 @@ def test_a_name_is_free_where_code_does_not_bind_it() -> None:
         assert not free_names(code, "ctx")
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "found"),
     [
         ("ok = found.get('status_code', 0) == 200\nrows = found.get('data')", ["load"]),
@@ -212,7 +212,7 @@ def test_status_code_and_data_are_those_of_a_whole_answer(code: str, found: list
     assert [one.source for one in whole_answers(code, GIVEN, NAMED, {"each"})] == found
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "new"),
     [
         ("def main(ctx): return ctx.get('jars')", "def main(context): return context.get('jars')"),
@@ -234,7 +234,7 @@ def test_what_only_the_workload_has_is_found_where_ctx_is_read(code: str, new: s
     assert renamed_parameter(code, "ctx", "context") == new
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "def main(ctx): return ctx.get('shelf')",

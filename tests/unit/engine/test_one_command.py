@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from noetl.domain.commands import Command, LoopSlice
 from noetl.domain.facts.facts import Paused
@@ -36,7 +35,7 @@ def test_nothing_else_may(name: str) -> None:
     assert not does_one_command(decision(**{name: something}))
 
 
-@pytest.mark.parametrize(
+@over(
     "given",
     [
         {"delay": 1.0},

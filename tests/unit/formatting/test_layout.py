@@ -249,7 +249,7 @@ def test_marks_of_the_document_and_line_ends() -> None:
     assert formatted("\ufeff---\r\napiVersion: noetl.io/v2\r\n") == "---\napiVersion: noetl.io/v2\n"
 
 
-@pytest.mark.parametrize("text", ["a: [", "a: {{ b }}", "- a\n", "", "a: 1\na: 2\n", "a: *b\n"])
+@over("text", ["a: [", "a: {{ b }}", "- a\n", "", "a: 1\na: 2\n", "a: *b\n"])
 def test_what_cannot_be_read_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(InvalidPlaybookError) as refused:
         formatted(text)

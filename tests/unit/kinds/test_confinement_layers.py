@@ -69,8 +69,8 @@ def test_the_filter_refuses_no_sockets_where_namespaces_and_landlock_do():
     assert choose_layers(Detected("linux", 7, "refused", "", "not root")).socket_filter
 
 
-@pytest.mark.parametrize("sockets", [True, False])
-@pytest.mark.parametrize("machine", MACHINES)
+@over("sockets", [True, False])
+@over("machine", MACHINES)
 def test_the_filter_ends_in_every_branch(machine, sockets):
     code = program(*MACHINES[machine], sockets=sockets)
     steps = [code[at : at + 8] for at in range(0, len(code), 8)]

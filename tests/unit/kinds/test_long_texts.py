@@ -20,7 +20,7 @@ COMMENTS = "/**/" * 60
 LONG = 60_000
 
 
-@pytest.mark.parametrize("behind", ["!", "(!", "/*", "--", "1"])
+@over("behind", ["!", "(!", "/*", "--", "1"])
 def test_a_search_behind_comments_ends(behind):
     """Each comment more doubled the time: these 60 would take longer than anybody lives."""
     run._refuse_control(COMMENTS + behind)
@@ -122,7 +122,7 @@ def test_the_arguments_that_a_template_names_are_found():
     assert time.process_time() - began < 2.0
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "parts"),
     [
         ("a/{{ x }}", ("a/", "")),

@@ -37,8 +37,8 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("stream", [io.BytesIO, Dripping])
+@over("spelling", SPELLINGS)
+@over("stream", [io.BytesIO, Dripping])
 def test_json_is_read_while_it_arrives(stream: Any, spelling: str) -> None:
     assert list(read_rows(stream(SPELLINGS[spelling]), "json", chunk_rows=2)) == [ROWS[:2], ROWS[2:]]
 
@@ -112,7 +112,7 @@ def test_what_is_none_of_it_is_refused_with_its_place(format: Any, data: bytes, 
     assert (caught.value.kind, caught.value.code) == ("parse", "object_format")
 
 
-@pytest.mark.parametrize(
+@over(
     "format, data",
     [
         ("csv", b'a\n"' + b"x\n" * 2000),

@@ -44,7 +44,7 @@ def test_depth_is_bounded():
     assert caught.value.code == "too_deep"
 
 
-@pytest.mark.parametrize(
+@over(
     ("seconds", "text"),
     [
         (0, "00:00:00"),
@@ -58,7 +58,7 @@ def test_intervals(seconds, text):
     assert interval_text(datetime.timedelta(seconds=seconds)) == text
 
 
-@pytest.mark.parametrize(
+@over(
     ("names", "unique"),
     [
         (["a", "b"], ["a", "b"]),

@@ -362,7 +362,7 @@ def test_no_allowed_attribute_reads_attributes_by_name_or_is_private():
     }
 
 
-@pytest.mark.parametrize(
+@over(
     ("modules", "unseen"),
     [({}, True), ({"rates.py": "RATE = 1"}, True), ({"numbers.py": ""}, False), ({"json/own.py": ""}, False)],
 )

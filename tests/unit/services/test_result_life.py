@@ -248,7 +248,7 @@ def test_references_are_known_in_every_shape(ref, known):
     assert wrap(ref, make_hydrate(worker.results)).attribute("n") == 42
 
 
-@pytest.mark.parametrize(
+@over(
     "told",
     [{"strategy": ["concat"]}, {"total_bytes": "7"}, {"parts": {}}, {"parts": [{"ref": URI, "count": "x"}]}],
 )

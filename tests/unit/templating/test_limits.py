@@ -331,7 +331,7 @@ def test_the_clock_stops_what_the_counters_let_through() -> None:
     assert "0.1 s" in caught.value.message
 
 
-@pytest.mark.parametrize(
+@over(
     "source",
     [
         "('9' * 4001) | int",

@@ -167,7 +167,7 @@ def test_keys_win_over_methods(key: str) -> None:
     assert expr(f"[r] | map(attribute='{key}') | first", r=value) == "mine"
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("r.items()", [["a", 1]]),
@@ -188,7 +188,7 @@ def test_data_is_never_evaluated() -> None:
     assert expr("v | replace('a', 'b') ~ v", v=hostile) == hostile * 2
 
 
-@pytest.mark.parametrize("value", ["nul \0", "lone \ud800", 10**22 + 7, "é\u2028"])
+@over("value", ["nul \0", "lone \ud800", 10**22 + 7, "é\u2028"])
 def test_unusual_data_passes_unchanged(value: Any) -> None:
     assert expr("v", v=value) == value
     assert expr("{'k': v} | tojson | fromjson", v=value) == {"k": value}

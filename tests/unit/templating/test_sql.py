@@ -249,7 +249,7 @@ def test_a_bound_value_is_the_data_behind_a_reference() -> None:
     assert one("SELECT {{ big }}", big=wrap(ref, lambda _: {"a": 1})) == ("SELECT %(p1)s", [{"a": 1}])
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "text", "params"),
     [
         ("SELECT $$a {{ v }}'s$$, $t${{ v }}$t$", "SELECT %(p1)s, %(p2)s", {"p1": "a x's", "p2": "x"}),

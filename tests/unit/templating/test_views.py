@@ -80,9 +80,7 @@ def test_growing_over_the_inline_limit_changes_no_name(name: str) -> None:
     assert large == ("result_ref" if name == "kind" else small)
 
 
-@pytest.mark.parametrize(
-    "source", ["big", "[big][0]", "{'a': big}.a", "big if true", "missing | default(big)"]
-)
+@over("source", ["big", "[big][0]", "{'a': big}.a", "big if true", "missing | default(big)"])
 def test_a_value_that_is_exactly_a_large_result_stays_its_reference(source: str) -> None:
     store = Store([1])
     assert evaluate(source, big=wrap(store.ref, store.hydrate)) is store.ref
@@ -179,7 +177,7 @@ ENDED = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("p.failures", [{"index": 1, "error": {"code": "c"}}]),

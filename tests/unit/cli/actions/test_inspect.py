@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pytest
 from rich.console import Console
 
 from noetl.adapters.embedded.files import FileResultStore
@@ -233,7 +232,7 @@ def test_set_keeps_equal_signs_of_the_value():
     assert parse_set("query=a=b") == (["query"], "a=b")
 
 
-@pytest.mark.parametrize(
+@over(
     ("milliseconds", "text"),
     [(0, "0 ms"), (999, "999 ms"), (1240, "1.24 s"), (185_000, "3m 05s"), (7_620_000, "2h 07m")],
 )

@@ -107,7 +107,7 @@ def test_what_is_told_at_once_or_again_is_never_too_late():
     )
 
 
-@pytest.mark.parametrize(
+@over(
     "conduct",
     [
         SchedulePolicy("often"),

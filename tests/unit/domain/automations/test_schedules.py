@@ -22,7 +22,7 @@ def fires(cron: str, after: str, count: int, timezone: str = "UTC") -> list[str]
     return [instant(at) for at in next_fires(timing, parse_instant(after), count)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("cron", "after", "expected"),
     [
         ("0 6 * * 1-5", "2026-03-06T06:00:00Z", ["2026-03-09T06:00:00Z", "2026-03-10T06:00:00Z"]),
@@ -137,7 +137,7 @@ def test_any_text_is_either_a_cron_that_fires_or_refused(text):
     assert next_fire(Timing(cron=cron), 1_800_000_000) is not None
 
 
-@pytest.mark.parametrize(
+@over(
     ("rate", "canonical", "seconds"),
     [
         ("1 minutes", "1 minute", 60),
@@ -216,7 +216,7 @@ def test_a_moment_without_zone_or_sense_is_refused(text):
         parse_instant(text)
 
 
-@pytest.mark.parametrize("path", ["etl/daily", "a" * 200, "reports/Zürich täglich", "x", "..", "日本"])
+@over("path", ["etl/daily", "a" * 200, "reports/Zürich täglich", "x", "..", "日本"])
 def test_every_path_has_a_name(path):
     assert schedules.check_name(schedules.name_for(path))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.dsl.editors.names import names_of
 from noetl.kinds.registry import default_registry
 from tests.parts import over
@@ -43,7 +41,7 @@ def test_noop_returns_what_it_is_given():
     assert found == ["paid", "by", "by.name"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("tool", "expected"),
     [
         ("{ kind: wait, approve: true }", ["approved", "comment"]),

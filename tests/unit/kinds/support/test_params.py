@@ -172,7 +172,7 @@ def test_python_code_is_parsed_before_it_runs(code, words):
     assert words in message
 
 
-@pytest.mark.parametrize("code", ["return 1", "  x = 1\n  return x", "def main():\n    return 1", '"\\d"'])
+@over("code", ["return 1", "  x = 1\n  return x", "def main():\n    return 1", '"\\d"'])
 def test_python_code_in_every_spelling_is_fine(code):
     assert problems("python", {"code": code}) == []
 

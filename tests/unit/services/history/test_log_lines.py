@@ -107,9 +107,7 @@ def test_a_long_text_is_not_searched_for():
         make_line_filter("x" * 1001)
 
 
-@pytest.mark.parametrize(
-    ("level", "found"), [("debug", [0, 1, 2]), ("warning", [1, 2]), ("error", [2]), ("critical", [])]
-)
+@over(("level", "found"), [("debug", [0, 1, 2]), ("warning", [1, 2]), ("error", [2]), ("critical", [])])
 def test_a_level_chooses_lines_that_begin_with_it_or_a_graver_one(level, found):
     texts = ["INFO a", "WARNING:root:b", "Error: c", "an ERROR", "plain"]
     reader = LineReader(logs_with(*map(line, texts)), 7, make_line_filter(level=level))

@@ -159,7 +159,7 @@ class NamesAsTexts(MemoryWorkers):
         return super().free(pool, worker)
 
 
-@pytest.mark.parametrize(
+@over(
     "name",
     ["\0" * 32, "\ud800" * 32, LEASE + "\n", LEASE.upper(), LEASE[:8]],
     ids=["nul", "half a pair", "a line", "capitals", "short"],

@@ -88,8 +88,8 @@ def findings(store: Any, **more: Any) -> CommandFindings:
     return CommandFindings(execution(), store, None, {}, **{"limited": frozenset(), "now": AT, **more})
 
 
-@pytest.mark.parametrize("child", [9, None], ids=["of a step", "of an item"])
-@pytest.mark.parametrize(("before", "severity"), [(1.0, "info"), (119.0, "info"), (121.0, "warning")])
+@over("child", [9, None], ids=["of a step", "of an item"])
+@over(("before", "severity"), [(1.0, "info"), (119.0, "info"), (121.0, "warning")])
 def test_the_end_of_a_child_is_on_its_way_for_two_minutes(child, before, severity):
     told = findings(Family(9, ended_at=AT - before)).of(
         Token(3, "load"), run(child=child), command(waiting=True)

@@ -98,7 +98,7 @@ def test_parts_of_what_is_secret_are_secret_too(data, value, shown):
 LONG = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
-@pytest.mark.parametrize(
+@over(
     ("told", "shown"),
     [
         (f"{LONG[:20]!r} is not a time", "'***' is not a time"),
