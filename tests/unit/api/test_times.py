@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.api.http.openapi import document
 from noetl.api.table import ROUTES
 from noetl.domain import codec
 from noetl.domain.text.timestamps import Timestamp, rfc3339
 from tests.parts import over
+from tests.unit.api.ground import openapi
 
 NUMBERS = {
     "active_seconds", "age", "cost", "covered", "duration_ms", "expires_in", "lease_seconds", "oldest", "oldest_wait", "per", "rate",
@@ -70,7 +70,7 @@ def test_no_number_of_an_answer_is_a_moment():
 
 def test_a_field_that_is_called_like_a_time_is_one():
     """So it has the format of times in the document of the API."""
-    schemas = document()["components"]["schemas"]
+    schemas = openapi()["components"]["schemas"]
     others = {
         (shape.__name__, field.encode_name)
         for shape in answers()
@@ -79,7 +79,7 @@ def test_a_field_that_is_called_like_a_time_is_one():
         and "'date-time'" not in str(schemas[shape.__name__]["properties"][field.encode_name])
     }
     assert others == NO_TIMES
-    assert "epoch seconds" not in str(document()).lower()
+    assert "epoch seconds" not in str(openapi()).lower()
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -20,8 +20,8 @@ MOST_CALLS = 4_000_000
 """Functions called until a template is stopped. What one call of C may cost is held by the sizes that are refused."""
 
 
-SHARE = repeated(gate=4, full=1)
-"""Of the time and of the operations that a template has, `make test` leaves a quarter: what computes without end ends that much sooner."""
+SHARE = repeated(gate=10, full=1)
+"""Of the time and of the operations that a template has, `make test` leaves a tenth: what computes without end ends that much sooner."""
 LIMITS = TemplateLimits(
     max_operations=DEFAULT_LIMITS.max_operations // SHARE, seconds=DEFAULT_LIMITS.seconds / SHARE
 )
