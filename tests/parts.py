@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+ROW = type(pytest.param())
 WHOLE = os.environ.get("NOETL_TESTS") == "full"
 """Whether this is ``make test-full``."""
 GATE = os.environ.get("NOETL_TESTS") == "gate"
@@ -85,13 +86,22 @@ def over(
     """
     several = isinstance(names, tuple) or "," in names
     parameters = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
-    given = [row if several else (row,) for row in rows]
+    given: list[tuple[Any, ...]] = []
+    named: dict[int, str] = {}
+    for row in rows:
+        if isinstance(row, ROW):
+            if row.marks:
+                raise ValueError("a row of a test has no marks of its own")
+            named |= {len(given): row.id} if row.id else {}
+        given.append(row.values if isinstance(row, ROW) else row if several else (row,))
     if not given:
         raise ValueError("a test needs a row")
 
     def name_of(number: int) -> str:
+        if number in named:
+            return named[number]
         if ids is None or callable(ids):
-            return "-".join(str((ids or repr)(value)) for value in given[number])
+            return "-".join(str((ids or repr)(value)) for value in given[number])[:200]
         return list(ids)[number]
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:

@@ -98,7 +98,9 @@ def test_of_rows_that_are_left_out_make_test_makes_one(
 def test_a_test_that_goes_over_rows_tells_of_each_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     played = []
 
-    @over("number, word", [(1, "a"), (2, "b"), (3, "c"), (4, "d")], ids=["A", "B", "C", "D"], seen=list)
+    four = [(1, "a"), (2, "b"), (3, "c"), pytest.param(4, "d", id="E")]
+
+    @over("number, word", four, ids=["A", "B", "C", "D"], seen=list)
     def rows(number: int, word: str, seen: list[int], monkeypatch: pytest.MonkeyPatch, given: str) -> None:
         assert not seen and "NOETL_ROW" not in os.environ
         seen.append(number)
@@ -111,11 +113,13 @@ def test_a_test_that_goes_over_rows_tells_of_each_that_fails(monkeypatch: pytest
     assert list(inspect.signature(rows).parameters) == ["monkeypatch", "given"]
     with pytest.raises(pytest.fail.Exception, match="2 of 4 rows fail") as failed:
         rows(monkeypatch=monkeypatch, given="x")
-    assert [line for line in str(failed.value).splitlines() if line.startswith("---")] == ["--- B", "--- D"]
+    assert [line for line in str(failed.value).splitlines() if line.startswith("---")] == ["--- B", "--- E"]
     assert "b is even" in str(failed.value) and "Failed: four" in str(failed.value)
     assert played == [(1, "a", "x"), (2, "b", "x"), (3, "c", "x"), (4, "d", "x")]
     with pytest.raises(ValueError, match="a test needs a row"):
         over("number", [])
+    with pytest.raises(ValueError, match="no marks of its own"):
+        over("number", parted([1, 2], [1]))
 
 
 def report(name: str, when: str, outcome: str, **happened: int) -> SimpleNamespace:

@@ -6,8 +6,6 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import Any
 
-import pytest
-
 from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import CONTROL_KINDS
 from noetl.services.queries.read_execution import read_state
@@ -53,7 +51,7 @@ def test_history_tells_of_the_calls_that_a_budget_counted(name: str) -> None:
             assert costs.calls > state.calls
 
 
-@pytest.mark.parametrize("name", CALLING)
+@over("name", CALLING)
 def test_history_tells_of_the_calls_that_tools_got(name: str) -> None:
     """Sinks are no calls, nor are questions for work in another system that was begun."""
     got: Counter[int] = Counter()

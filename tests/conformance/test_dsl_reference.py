@@ -51,14 +51,14 @@ def snippets() -> Iterator[Snippet]:
 SNIPPETS = list(snippets())
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: snippet.place)
+@over("snippet", SNIPPETS, ids=lambda snippet: snippet.place)
 def test_snippet_compiles_without_a_warning(snippet: Snippet) -> None:
     compiled = compile_playbook(snippet.text, source_name=snippet.place, kinds=default_registry())
 
     assert list(compiled.diagnostics) == []
 
 
-@pytest.mark.parametrize(
+@over(
     "snippet",
     [one for one in SNIPPETS if not one.page.endswith("events.md") and "    case:" not in one.text],
     ids=lambda snippet: snippet.place,

@@ -153,7 +153,7 @@ def test_what_is_no_route(ground, method, path, status, code):
     assert ("Allow" in reply.headers) == (status == 405)
 
 
-@pytest.mark.parametrize(
+@over(
     ("path", "query", "status", "code"),
     [
         ("/api/catalog/demo/helo", {}, 404, "playbook_not_found"),
@@ -177,6 +177,7 @@ def test_what_is_no_route(ground, method, path, status, code):
         ("/api/executions/{id}/events", {"limit": "1001"}, 400, "invalid_parameter"),
         ("/api/executions/{id}/steps", {"after": "-1"}, 400, "invalid_cursor"),
     ],
+    ground=Ground,
 )
 def test_parameters_that_cannot_be(ground, path, query, status, code):
     execution_id = ground.run()
@@ -236,7 +237,7 @@ BROKEN_BODIES = (
 )
 
 
-@pytest.mark.parametrize("route", WITH_BODY, ids=lambda route: route.name)
+@over("route", WITH_BODY, ids=lambda route: route.name, ground=Ground)
 def test_bodies_that_cannot_be(ground, route):
     execution_id = ground.run(GATED)
     shown = ground.headers_for(route, execution_id)

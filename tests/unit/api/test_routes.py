@@ -404,7 +404,7 @@ def is_utc_with_z(value: object) -> bool:
     )
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@over("route", ROUTES, ids=lambda route: route.name, ground=Ground)
 def test_a_fitting_request_is_answered_as_documented(ground, route):
     reply = exchange(ground, route.name)
     assert reply.status == next(iter(route.answers)), reply

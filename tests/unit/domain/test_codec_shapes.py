@@ -145,7 +145,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=repeated(gate=6, full=25), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=repeated(gate=3, full=25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_written_is_read_back_equal(name, data):
     shape = SHAPES[name]

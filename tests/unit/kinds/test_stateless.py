@@ -9,8 +9,6 @@ import re
 import types
 from pathlib import Path
 
-import pytest
-
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds import python
 from noetl.kinds.sandbox import stateless
@@ -248,7 +246,7 @@ def _reached(value):
             continue
 
 
-@pytest.mark.parametrize("module", MODULES)
+@over("module", MODULES)
 def test_a_module_leads_to_nothing_that_can_be_changed(module):
     """What is reached by allowed names is a function, a type or fixed, and so is what that leads to."""
     loaded = importlib.import_module(module)

@@ -118,7 +118,7 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize("source", EXPRESSIONS, ids=lambda source: source[:40])
+@over("source", EXPRESSIONS, ids=lambda source: source[:40])
 def test_an_expression_that_asks_too_much_is_stopped(source: str) -> None:
     error = failure(Expr(source, Pos(7, 1)), LIMITS, x="a", big={"k": "v" * 1000})
     assert error.code == "template_limit"
@@ -191,7 +191,7 @@ TEXTS += [
 ]
 
 
-@pytest.mark.parametrize("source", TEXTS, ids=lambda source: source[-60:])
+@over("source", TEXTS, ids=lambda source: source[-60:])
 def test_a_text_that_asks_too_much_is_stopped(source: str) -> None:
     numbers = {"big": list(range(20000)), "other": list(range(20000))}
     error = failure(Text(source, Pos(7, 1)), LIMITS, MOST_CALLS // SHARE, x=True, **numbers)

@@ -374,8 +374,8 @@ def leaks(value: Any) -> bool:
     return any(core in text for core in cores)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("way", ["result", "key", "error", "patch", "log"])
+@over("form", FORMS)
+@over("way", ["result", "key", "error", "patch", "log"])
 def test_no_form_of_a_secret_leaves_a_command(form: str, way: str) -> None:
     body = (
         "workflow:\n  - step: s\n    tool:\n"
