@@ -6,6 +6,8 @@ from collections import Counter
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from noetl.domain.errors import NotFoundError
 from noetl.domain.kinds import CONTROL_KINDS
 from noetl.services.queries.read_execution import read_state
@@ -37,7 +39,7 @@ def no_program(program: str):
     raise NotFoundError("the programs of a case are its own")
 
 
-@over("name", BOUNDED)
+@pytest.mark.parametrize("name", BOUNDED)
 def test_history_tells_of_the_calls_that_a_budget_counted(name: str) -> None:
     """A redrive begins with a new budget of calls; history has the calls of all rounds."""
     store = in_memory(name)[0].store
