@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from source import PACKAGE, ROOT, modules, name, nodes
 
+from tests.parts import over
+
 MOST_COLUMNS = 88
 PACKAGES = sorted(folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file())
 
@@ -73,7 +75,7 @@ def test_first_docstring_lines_use_no_banned_word(package: str) -> None:
     assert not found, "CONTRIBUTING.md says what to write instead"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@over("package", PACKAGES)
 def test_messages_use_no_banned_word(package: str) -> None:
     found = [
         place(path, line) for path in modules(package) for line in texts(path)[1] if BANNED.search(line[1])
@@ -81,7 +83,7 @@ def test_messages_use_no_banned_word(package: str) -> None:
     assert not found, "CONTRIBUTING.md says what to write instead"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@over("package", PACKAGES)
 def test_first_docstring_lines_are_short(package: str) -> None:
     long = [
         place(path, line)

@@ -13,7 +13,7 @@ from tests.bench import cost_page
 from tests.bench.cost import BATCHES, MILLION, measure, report, workloads
 from tests.bench.meters import requests, units
 from tests.bench.prices import PRICES, SQS_UNIT
-from tests.parts import repeated
+from tests.parts import over, repeated
 
 CALLS = (".send", ".receive", ".delete", ".visibility")
 
@@ -163,7 +163,7 @@ def test_a_step_alone_costs_at_most_a_dollar_per_million(chains):
     assert chains[0]["dollars_per_million"]["total"] <= 1.0
 
 
-@pytest.mark.parametrize(
+@over(
     ("sizes", "batches", "billed"),
     [
         ([10], 1, 1),

@@ -7,7 +7,7 @@ import pytest
 from noetl.domain.errors import InvalidInputError
 from noetl.dsl.json_schema.check import MOST, misfits, schema_problem, show_problem
 from noetl.dsl.json_schema.effort import Effort
-from tests.parts import repeated
+from tests.parts import over, repeated
 
 STRICT = {
     "type": "object",
@@ -16,7 +16,7 @@ STRICT = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("schema", "problem"),
     [
         ({"type": "strin"}, "type: 'strin' is not valid"),
@@ -102,7 +102,7 @@ def test_a_check_that_goes_too_deep_is_a_limit(schema):
     assert raised.value.code == "schema_limit"
 
 
-@pytest.mark.parametrize(
+@over(
     ("number", "of", "fits"),
     [
         (19.99, 0.01, True),
@@ -147,8 +147,8 @@ EVIL = "^(a+)+$"
 VICTIM = "a" * 50 + "!"
 
 
-@pytest.mark.parametrize("draft", DRAFTS)
-@pytest.mark.parametrize(
+@over("draft", DRAFTS)
+@over(
     ("schema", "payload"),
     [
         ({"properties": {"x": {"pattern": EVIL}}}, {"x": VICTIM}),
@@ -166,7 +166,7 @@ def test_patterns_take_linear_time(draft, schema, payload):
     misfits({"$schema": draft, **schema}, payload)
 
 
-@pytest.mark.parametrize(
+@over(
     ("pattern", "text", "matches"),
     [
         (r"^\u00e9+$", "éé", True),
@@ -296,7 +296,7 @@ def test_large_payloads_of_the_common_kind_are_checked():
     assert misfits(schema, {"rows": [*rows[:50], rows[0]]})[0].startswith("rows: ")
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "same"),
     [
         ([1, 1.0], True),

@@ -16,7 +16,7 @@ from noetl.dsl.yaml_text.loader import load
 from noetl.formatting.format import format_text
 from noetl.formatting.writing import WIDTH
 from noetl.kinds.registry import default_registry
-from tests.parts import parted, sampled
+from tests.parts import over, parted, sampled
 
 ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
@@ -163,7 +163,7 @@ def test_the_layout() -> None:
     assert formatted(MESSY) == NEAT
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "shown"),
     [
         ("{ a: 1 }", "{ a: 1 }"),
@@ -186,7 +186,7 @@ def test_values(value: str, shown: str) -> None:
     assert formatted(text) == f"apiVersion: noetl.io/v2\nworkload:\n  key: {shown}".rstrip() + "\n"
 
 
-@pytest.mark.parametrize(
+@over(
     "block",
     [
         "|\n    a\n\n      b\n",
@@ -249,7 +249,7 @@ def test_marks_of_the_document_and_line_ends() -> None:
     assert formatted("\ufeff---\r\napiVersion: noetl.io/v2\r\n") == "---\napiVersion: noetl.io/v2\n"
 
 
-@pytest.mark.parametrize("text", ["a: [", "a: {{ b }}", "- a\n", "", "a: 1\na: 2\n", "a: *b\n"])
+@over("text", ["a: [", "a: {{ b }}", "- a\n", "", "a: 1\na: 2\n", "a: *b\n"])
 def test_what_cannot_be_read_is_refused_with_its_place(text: str) -> None:
     with pytest.raises(InvalidPlaybookError) as refused:
         formatted(text)

@@ -37,7 +37,15 @@ def compiled(text: str):
         return None
 
 
-@pytest.mark.parametrize("path", BEFORE, ids=lambda path: f"{path.parent.name}/{path.name.split('.')[0]}")
+GATE = sampled(f"{path.parent.name}/{path.name}" for path in BEFORE)
+PARTED = parted(
+    BEFORE,
+    [path for path in BEFORE if f"{path.parent.name}/{path.name}" in GATE],
+    ids=[f"{path.parent.name}/{path.name.split('.')[0]}" for path in BEFORE],
+)
+
+
+@pytest.mark.parametrize("path", PARTED)
 def test_a_playbook_before_and_after(path: Path) -> None:
     made = migrated(path)
     assert made.text == path.with_name(path.name.replace(".before.", ".after.")).read_text()
@@ -56,17 +64,7 @@ def test_a_playbook_before_and_after(path: Path) -> None:
         assert change.before != change.after
 
 
-GATE = sampled(f"{path.parent.name}/{path.name}" for path in BEFORE)
-
-
-@pytest.mark.parametrize(
-    "path",
-    parted(
-        BEFORE,
-        [path for path in BEFORE if f"{path.parent.name}/{path.name}" in GATE],
-        ids=[f"{path.parent.name}/{path.name.split('.')[0]}" for path in BEFORE],
-    ),
-)
+@pytest.mark.parametrize("path", PARTED)
 def test_applied_twice_it_changes_nothing_more(path: Path) -> None:
     after = path.with_name(path.name.replace(".before.", ".after.")).read_text()
     assert migrated(path, after).text == after

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostic, InvalidPlaybookError
 from noetl.dsl.editors.quick_fixes import quick_fix
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 PLAYBOOKS = Path(__file__).parents[4] / "playbooks"
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a }\n"
@@ -48,7 +47,7 @@ def test_a_word_that_is_suggested_is_written_and_ends_the_problem():
     assert tried >= 29
 
 
-@pytest.mark.parametrize(
+@over(
     ("wrong", "right"),
     [
         ("when: workload.x > 3", 'when: "{{ workload.x > 3 }}"'),
@@ -74,7 +73,7 @@ def test_the_version_of_the_language_is_written():
     assert fixed(text, found) == text.replace("/v1", "/v2")
 
 
-@pytest.mark.parametrize(
+@over(
     "found",
     [
         Diagnostic("x", "'a' is odd", 9, 1, hint="did you mean 'b'?"),

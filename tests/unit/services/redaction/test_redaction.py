@@ -20,7 +20,7 @@ from noetl.dsl.program import Program
 from noetl.kinds.registry import default_registry
 from noetl.services.redaction import redaction
 from noetl.services.redaction.redaction import Secrets
-from tests.parts import repeated
+from tests.parts import over, repeated
 
 SECRET = 'pä"ss/w+o\\rd=%& 1'
 PROGRAM = Program(v=1, semantics=1, hash="", name="", path="")
@@ -40,7 +40,7 @@ def secrets(**data: Any) -> Secrets:
     return found
 
 
-@pytest.mark.parametrize(
+@over(
     "written",
     [
         SECRET,
@@ -98,7 +98,7 @@ def test_parts_of_what_is_secret_are_secret_too(data, value, shown):
 LONG = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
-@pytest.mark.parametrize(
+@over(
     ("told", "shown"),
     [
         (f"{LONG[:20]!r} is not a time", "'***' is not a time"),
