@@ -310,7 +310,7 @@ def test_a_moment_without_an_answer_is_waited_out():
 
 def test_the_same_request_keeps_a_credential_once(ground):
     def put(key: str, **fields):
-        body = {"name": "often", "type": "bearer", "data": {"token": "one"}, **over}
+        body = {"name": "often", "type": "bearer", "data": {"token": "one"}, **fields}
         return ground.ask("POST", "/api/credentials", body, headers={"idempotency-key": key})
 
     first = put("k1")
