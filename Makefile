@@ -102,7 +102,7 @@ LINT := $(MAKE) --no-print-directory lint
 test: ## style, types, direction of imports, and the tests: of what is alike a sample (the table in CONTRIBUTING.md)
 	@$(MAKE) --no-print-directory -j 2 $(UI_BUILT) $(COMPILED)
 	@$(LINT) >$(VENV)/lint.txt 2>&1 & linting=$$!; passed=0; \
-	$(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
+	NOETL_TESTS=$${NOETL_TESTS:-gate} $(BIN)/python -m pytest -q -n $(PROCESSES) --dist loadgroup --durations=20 --ignore=tests/bench $(PART) tests || passed=$$?; \
 	wait $$linting || passed=$$?; cat $(VENV)/lint.txt; exit $$passed
 
 .PHONY: test-full

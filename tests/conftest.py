@@ -76,13 +76,17 @@ def _make_templates(server: EmbeddedServer, root: Path) -> None:
 
 
 @pytest.fixture(scope="session")
-def databases(postgres: EmbeddedServer) -> Databases:
-    return Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"))
+def databases(postgres: EmbeddedServer) -> Iterator[Databases]:
+    made = Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")
-def timed_databases(postgres: EmbeddedServer) -> Databases:
-    return Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"), VIRTUAL)
+def timed_databases(postgres: EmbeddedServer) -> Iterator[Databases]:
+    made = Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"), VIRTUAL)
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -26,20 +26,14 @@ FIRST = (
 )
 """Folders in the order of their longest piece. Those that are not named, of small pieces, fill the end of a run."""
 
-BY_FOLDER = ("tests/e2e/", "tests/infra/", "tests/architecture/")
-"""Their tests share a deployment, a process of Node, or the trees of all files."""
+BY_FOLDER = ("tests/e2e/", "tests/infra/", "tests/architecture/", "tests/integration/examples/")
+"""Their tests share a deployment, a process of Node, the trees of all files, or a runtime with a Postgres of its own."""
 BY_FILE = (
-    "tests/faults/test_kills",
-    "tests/faults/test_shapes",
-    "tests/faults/test_command_line",
+    "tests/faults/",
     "tests/unit/bench/test_cost",
-    "tests/integration/ui/",
-    "tests/integration/store/test_history_sql",
-    "tests/integration/local/test_shortages",
-    "tests/integration/runtime/test_command_start",
-    "tests/integration/own_kind/",
+    "tests/integration/",
 )
-"""Their tests share a Postgres or an installation of their own, the few places of queries over history, or what takes seconds to compute."""
+"""Their tests share a Postgres, a runtime or an installation of their own, or what takes seconds to compute."""
 BY_FUNCTION = ("tests/unit/",)
 """Thousands of small tests: dealt out one by one, a process waits for each longer than it takes."""
 CASE = re.compile(r"tests/conformance/.*\[(?:memory-|postgres-)?([\w-]+/[\w-]+)\]$")
@@ -52,8 +46,9 @@ def rank(nodeid: str) -> int:
 
 def scope_of(nodeid: str) -> str:
     """Name what a test is dealt out with: a folder, a file, a function, a conformance case, or itself."""
-    if nodeid.startswith(BY_FOLDER):
-        return "/".join(nodeid.split("/", 2)[:2])
+    folder = next((folder for folder in BY_FOLDER if nodeid.startswith(folder)), None)
+    if folder is not None:
+        return folder
     if nodeid.startswith(BY_FILE):
         return nodeid.partition("::")[0]
     if nodeid.startswith(BY_FUNCTION):

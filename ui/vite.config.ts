@@ -37,6 +37,13 @@ function isApart(file: string): boolean {
   return /\bvi\.(mock|stubGlobal|useFakeTimers)\(/.test(readFileSync(new URL(file, import.meta.url), "utf8"));
 }
 
+/** Whether a file of tests needs a document. */
+function hasPage(file: string): boolean {
+  return readFileSync(new URL(file, import.meta.url), "utf8").startsWith("// @vitest-environment jsdom");
+}
+
+const SHARED = TESTS.filter((file) => !isApart(file));
+
 export default defineConfig({
   // Relative addresses: one build runs under any prefix, which `<base href>` of index.html names.
   base: "./",
@@ -53,7 +60,8 @@ export default defineConfig({
     pool: "threads",
     projects: [
       // To start a thread and to read jsdom and the modules for each file takes longer than all of these tests.
-      { extends: true, test: { name: "shared", environment: "node", isolate: false, include: TESTS.filter((file) => !isApart(file)) } },
+      { extends: true, test: { name: "shared", environment: "node", isolate: false, include: SHARED.filter((file) => !hasPage(file)) } },
+      { extends: true, test: { name: "page", environment: "jsdom", isolate: false, include: SHARED.filter(hasPage) } },
       { extends: true, test: { name: "apart", environment: "node", include: TESTS.filter(isApart) } },
     ],
   },

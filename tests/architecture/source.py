@@ -27,13 +27,19 @@ def tree(path: Path) -> ast.Module:
 
 
 @functools.cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    """Every node of a module, which several tests look through."""
+    return tuple(ast.walk(tree(path)))
+
+
+@functools.cache
 def imported(path: Path) -> tuple[tuple[str, int], ...]:
     """Dotted names that a module imports anywhere in it, with the line: ``time``, ``datetime.datetime``."""
     return tuple(_imported(path))
 
 
 def _imported(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -20,6 +20,7 @@ from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS
 from noetl.runtime import settings, storage_settings
 from noetl.runtime.aws import settings as cloud_settings
 from noetl.services.history.read_history import SILENT
+from tests.parts import over
 
 DOCS = ROOT / "docs"
 MAKE = re.compile(r"(?:^|`)make ([a-z-]+)(?=`|$| +[A-Z#])", re.MULTILINE)
@@ -133,7 +134,7 @@ def _numeric_defaults() -> list[tuple[str, str]]:
     return [(name, default) for name, default in found if name in known]
 
 
-@pytest.mark.parametrize(("name", "default"), _numeric_defaults())
+@over(("name", "default"), _numeric_defaults())
 def test_the_documented_default_of_a_setting_is_its_default(name, default):
     home = {"NOETL_HOME": "/home"}
     unset = settings.Settings.from_env(home)

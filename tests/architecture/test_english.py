@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from source import PACKAGE, ROOT, modules, name, tree
+from source import PACKAGE, ROOT, modules, name, nodes
+
+from tests.parts import over
 
 MOST_COLUMNS = 88
 PACKAGES = sorted(folder.name for folder in PACKAGE.iterdir() if (folder / "__init__.py").is_file())
@@ -28,8 +30,8 @@ BANNED = banned()
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def docstrings(module: ast.Module) -> Iterator[ast.Constant]:
-    for node in ast.walk(module):
+def docstrings(path: Path) -> Iterator[ast.Constant]:
+    for node in nodes(path):
         if not isinstance(node, Documented) or not node.body:
             continue
         first = node.body[0]
@@ -49,11 +51,10 @@ Line = tuple[int, str]
 @functools.cache
 def texts(path: Path) -> tuple[list[Line], list[Line]]:
     """Read the first docstring lines and the other texts of a module; it is parsed once for all tests."""
-    module = tree(path)
-    documents = {id(docstring): docstring for docstring in docstrings(module)}
+    documents = {id(docstring): docstring for docstring in docstrings(path)}
     messages = [
         (node.lineno, node.value)
-        for node in ast.walk(module)
+        for node in nodes(path)
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and id(node) not in documents
@@ -74,7 +75,7 @@ def test_first_docstring_lines_use_no_banned_word(package: str) -> None:
     assert not found, "CONTRIBUTING.md says what to write instead"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@over("package", PACKAGES)
 def test_messages_use_no_banned_word(package: str) -> None:
     found = [
         place(path, line) for path in modules(package) for line in texts(path)[1] if BANNED.search(line[1])
@@ -82,7 +83,7 @@ def test_messages_use_no_banned_word(package: str) -> None:
     assert not found, "CONTRIBUTING.md says what to write instead"
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@over("package", PACKAGES)
 def test_first_docstring_lines_are_short(package: str) -> None:
     long = [
         place(path, line)
@@ -114,18 +115,19 @@ def names_of(node: ast.AST) -> list[str]:
     return [node.name] if isinstance(node, ast.ExceptHandler) and node.name else []
 
 
-def stored_fields(module: ast.Module) -> set[ast.AST]:
+@functools.cache
+def stored_fields(path: Path) -> set[ast.AST]:
     """Return the declarations of stored fields in classes, and the assignments to them."""
     declared = {
         field.target
-        for one in ast.walk(module)
+        for one in nodes(path)
         if isinstance(one, ast.ClassDef)
         for field in one.body
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
         and field.target.id in STORED_NAMES
     }
-    written = {one for one in ast.walk(module) if isinstance(one, ast.Attribute) and one.attr in STORED_NAMES}
+    written = {one for one in nodes(path) if isinstance(one, ast.Attribute) and one.attr in STORED_NAMES}
     return declared | written
 
 
@@ -134,9 +136,8 @@ def test_names_say_what_a_value_is(package: str) -> None:
     found = [
         f"{name(path)}:{getattr(node, 'lineno', 0)}: {bound}"
         for path in modules(package)
-        for module in [tree(path)]
-        for node in set(ast.walk(module)) - stored_fields(module)
+        for node in nodes(path)
         for bound in names_of(node)
-        if REFUSED_NAMES.fullmatch(bound)
+        if REFUSED_NAMES.fullmatch(bound) and node not in stored_fields(path)
     ]
     assert not found, "name the value (`message`, `request`, `outage`), not what happened to it"

@@ -61,18 +61,14 @@ def _loaded_after(code: str) -> set[str]:
 
 
 def test_what_runs_playbooks_does_not_load_what_tests_them():
-    for module in (
+    modules = (
         "noetl.runtime.local.process",
         "noetl.runtime.aws.engine",
         "noetl.services.orchestrator.handle_events",
-    ):
-        probe = (
-            f"import {module}, sys\nprint([name for name in sys.modules if name.startswith('noetl.testing')])"
-        )
-        ran = subprocess.run(
-            [sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True
-        )
-        assert ran.stdout.strip() == "[]"
+    )
+    probe = f"import {', '.join(modules)}, sys\nprint([name for name in sys.modules if name.startswith('noetl.testing')])"
+    ran = subprocess.run([sys.executable, "-c", probe], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 CLOCKS = {

@@ -7,6 +7,7 @@ from importlib import import_module
 import pytest
 
 from noetl.domain.sizes.table import SIZES
+from tests.parts import over
 
 SUITES = {
     "tests.unit.api.test_sizes": "documents at the API, and at what fires by itself",
@@ -31,7 +32,7 @@ def test_every_limit_has_a_case() -> None:
     assert {size.name for size in SIZES} == set().union(*found.values())
 
 
-@pytest.mark.parametrize("suite", SUITES)
+@over("suite", SUITES)
 def test_every_suite_has_cases(suite: str) -> None:
     assert covered(suite)
 
@@ -96,7 +97,7 @@ def test_a_limit_has_a_case_at_each_public_door_that_it_names(door: str) -> None
     assert named and named <= set().union(*map(covered, NAMED_DOORS[door]))
 
 
-@pytest.mark.parametrize("name", DOORS)
+@over("name", DOORS)
 def test_a_limit_of_several_doors_has_a_case_at_each(name: str) -> None:
     assert {suite for suite in SUITES if name in covered(suite)} >= {
         suite for suite in SUITES for short in DOORS[name] if suite.endswith(f".{short}")

@@ -1,5 +1,7 @@
 """No test is lost between `make test`, `make test-full` and the table of CONTRIBUTING.md."""
 
+import inspect
+import os
 import re
 from itertools import pairwise
 from types import SimpleNamespace
@@ -7,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from source import ROOT
 
-from tests import soak
-from tests.parts import sampled
+from tests import parts, soak
+from tests.parts import over, parted, sampled
 from tests.scopes import COLLECTED, rank
 
 SECTION = (
@@ -60,6 +62,7 @@ def test_make_test_leaves_out_what_make_test_full_plays() -> None:
     assert 'PART ?= -m "not full"\n' in makefile
     assert re.search(r"^test:.*\n(\t.*\n)*\t.*\$\(PART\) tests", makefile, re.MULTILINE)
     assert re.search(r"^test-full:.*\n\t@NOETL_TESTS=full \$\(MAKE\) .* test PART=$", makefile, re.MULTILINE)
+    assert "\tNOETL_TESTS=$${NOETL_TESTS:-gate} $(BIN)/python -m pytest" in makefile
     assert '-m "not full"' not in makefile.replace('PART ?= -m "not full"', "")
 
 
@@ -80,6 +83,43 @@ def test_a_sample_has_a_case_of_each_feature_and_does_not_depend_on_the_order() 
         "loops",
         "loops",
     ]
+
+
+@pytest.mark.parametrize(("gate", "made"), [(True, [0, 1, 5]), (False, [0, 1, 2, 3, 4, 5])])
+def test_of_rows_that_are_left_out_make_test_makes_one(
+    gate: bool, made: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "GATE", gate)
+    rows = parted(range(6), [0, 5])
+    assert [row.values[0] for row in rows] == made
+    assert [bool(row.marks) for row in rows] == [number not in (0, 5) for number in made]
+
+
+def test_a_test_that_goes_over_rows_tells_of_each_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = []
+
+    four = [(1, "a"), (2, "b"), (3, "c"), pytest.param(4, "d", id="E")]
+
+    @over("number, word", four, ids=["A", "B", "C", "D"], seen=list)
+    def rows(number: int, word: str, seen: list[int], monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+        assert not seen and "NOETL_ROW" not in os.environ
+        seen.append(number)
+        monkeypatch.setenv("NOETL_ROW", word)
+        played.append((number, word, given))
+        if number == 4:
+            pytest.fail("four")
+        assert number % 2, f"{word} is even"
+
+    assert list(inspect.signature(rows).parameters) == ["monkeypatch", "given"]
+    with pytest.raises(pytest.fail.Exception, match="2 of 4 rows fail") as failed:
+        rows(monkeypatch=monkeypatch, given="x")
+    assert [line for line in str(failed.value).splitlines() if line.startswith("---")] == ["--- B", "--- E"]
+    assert "b is even" in str(failed.value) and "Failed: four" in str(failed.value)
+    assert played == [(1, "a", "x"), (2, "b", "x"), (3, "c", "x"), (4, "d", "x")]
+    with pytest.raises(ValueError, match="a test needs a row"):
+        over("number", [])
+    with pytest.raises(ValueError, match="no marks of its own"):
+        over("number", parted([1, 2], [1]))
 
 
 def report(name: str, when: str, outcome: str, **happened: int) -> SimpleNamespace:

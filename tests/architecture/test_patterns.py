@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.architecture.source import PACKAGE, modules, name, tree
+from tests.architecture.source import PACKAGE, modules, name, nodes, tree
+from tests.parts import repeated
 
 PIECES = (
     " ", "\t", "\n", "\r\n", "a", "Z", "0", "_", "-", ".", "/", ":", ",", ";", "=", "#", "%", "$", "*", "+", "\\", "'", '"', "(", ")", "[",
@@ -30,6 +31,8 @@ PREFIXES = ("", "x", "X:", "{{ x", "SELECT ", "#!", "a: ", "${", "'", "/")
 """Beginnings that lead a pattern to the part that repeats."""
 COUNTS = ((18, 0.002), (120, 0.003), (1_000, 0.003))
 """How often a text has its piece, with the most processor time: the first finds a time that doubles, then its cube, then its square."""
+STRIDE = repeated(gate=3, full=1)
+"""Of beginnings and second pieces, every piece goes with each third of them in ``make test``."""
 END = "\x01\n\x01"
 """The last characters of each text: hardly a pattern ends in them, so that a match of the whole fails there."""
 COMPUTED = {
@@ -76,14 +79,14 @@ def calls(path: Path) -> set[tuple[str, str]]:
     """Names of variables on which this module calls a method of a pattern, with the method."""
     return {
         (last_name(node.value), method_of(node.attr))
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Attribute) and method_of(node.attr)
     }
 
 
 def inline(path: Path) -> Iterator[Use]:
     """Patterns that stand in a call: ``re.search(r"…", text)``."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if (
             isinstance(node, ast.Call)
             and is_of_re(node.func, "")
@@ -160,14 +163,15 @@ def texts(method: str) -> list[tuple[str, str, float]]:
     """
     one = [
         (f"{count} times {piece!r} behind {prefix!r}", prefix + piece * count, most)
-        for prefix in ([""] if method == "search" else PREFIXES)
-        for piece in PIECES
+        for prefixes in [[""] if method == "search" else PREFIXES]
+        for place, piece in enumerate(PIECES)
+        for prefix in ("", *prefixes[1 + place % STRIDE :: STRIDE])
         for count, most in COUNTS
     ]
     two = [
         (f"{count} times {piece!r}, then {blank!r}", piece * count + blank * count, most)
-        for piece in PIECES
-        for blank in BLANKS
+        for place, piece in enumerate(PIECES)
+        for blank in BLANKS[place % STRIDE :: STRIDE]
         for count, most in COUNTS
     ]
     return [(what, text + END, most) for what, text, most in one + two]

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from source import PACKAGE, modules, name, tree
+
+from tests.parts import over
 
 SHORT = 16
 """Bytes from which on nobody has to think of collisions: 128 bits."""
@@ -190,7 +191,7 @@ def _code(path: Path) -> str:
     return re.sub(r"--[^\n]*", "", path.read_text("utf-8"))
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "x = hashlib.sha256(b).hexdigest()[:8]",
@@ -213,7 +214,7 @@ def test_the_scan_knows_short_hashes(text: str) -> None:
     ] == ["f"]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "x = hashlib.sha256(b).hexdigest()[:32]",

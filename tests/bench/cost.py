@@ -463,12 +463,14 @@ def _unresolved(path: str, version: int | None) -> str:
     raise NotFoundError(f"no playbook {path}")
 
 
-def report(env: Environment, *, quick: bool = False) -> list[dict[str, Any]]:
-    """All lines of transitions, the price table first."""
+def report(
+    env: Environment, *, quick: bool = False, measured: Sequence[Workload] = ()
+) -> list[dict[str, Any]]:
+    """All lines of transitions, the price table first. ``measured``: workloads in place of those of ``make cost``."""
     lines: list[dict[str, Any]] = [
         {"line": "prices", "as_of": AS_OF, "source": SOURCE, "env": env.name, **asdict(PRICES)}
     ]
-    lines += [measure(workload, batch, env) for workload in workloads(quick) for batch in BATCHES]
+    lines += [measure(workload, batch, env) for workload in measured or workloads(quick) for batch in BATCHES]
     return lines
 
 

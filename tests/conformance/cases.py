@@ -20,6 +20,7 @@ from noetl.domain.commands import Command
 from noetl.testing import play_case
 from noetl.testing.driver import Pick
 from noetl.testing.play_case import Backend, Observed, Scenario, Worker
+from tests.parts import collected
 
 ROOT = Path(__file__).parents[2] / "playbooks" / "conformance"
 TWIN = "twin.yaml"
@@ -91,7 +92,7 @@ def played(
     for name in on_postgres:
         marks = [pytest.mark.postgres, *([] if name in gate else [pytest.mark.full])]
         found.append(pytest.param("postgres", name, id=f"postgres-{name}", marks=marks))
-    return found
+    return collected(found)
 
 
 def sources_of(case: Case) -> dict[str, str]:

@@ -21,9 +21,9 @@ TERMINAL = {"playbook.completed", "playbook.failed", "execution.cancelled"}
 INLINE_ROW = 48 * 1024
 
 
-@pytest.mark.parametrize(("where", "name"), played(CASES, CASES, sampled(CASES, of_each=2)))
+@pytest.mark.parametrize(("where", "name"), played(CASES, CASES, sampled(CASES)))
 def test_case(where: str, name: str, worker, update_history: bool, request: pytest.FixtureRequest) -> None:
-    """In memory every case; on Postgres two of each feature, and all of them in `make test-full`."""
+    """In memory every case; on Postgres one of each feature, and all of them in `make test-full`."""
     case = CASES[name]
     if where == "memory":
         backend, seen = in_memory(name)

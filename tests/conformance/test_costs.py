@@ -15,6 +15,7 @@ from noetl.services.queries.step_costs import read_costs
 from noetl.testing.memory import real_worker
 from tests.conformance.cases import play
 from tests.conformance.memory import CASES, ExplainedBackend, in_memory
+from tests.parts import over
 
 BOUNDED = [name for name in CASES if name.startswith("budget/")]
 CALLING = [
@@ -52,7 +53,7 @@ def test_history_tells_of_the_calls_that_a_budget_counted(name: str) -> None:
             assert costs.calls > state.calls
 
 
-@pytest.mark.parametrize("name", CALLING)
+@over("name", CALLING)
 def test_history_tells_of_the_calls_that_tools_got(name: str) -> None:
     """Sinks are no calls, nor are questions for work in another system that was begun."""
     got: Counter[int] = Counter()

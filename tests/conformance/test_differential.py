@@ -42,7 +42,7 @@ def on_postgres(names: Collection[str]) -> list[str]:
 
 @pytest.mark.parametrize(
     ("backend", "name"),
-    played(CASES, on_postgres(CASES), in_memory=sampled(CASES, of_each=2)),
+    played(CASES, on_postgres(CASES), in_memory=sampled(CASES)),
     indirect=["backend"],
 )
 def test_the_newest_form_does_the_same(name: str, backend: Any, worker: Any) -> None:
@@ -101,7 +101,7 @@ def _unaddressed(calls: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("backend", "name"),
-    played(TWINS, on_postgres(TWINS), in_memory=sampled(TWINS, of_each=2)),
+    played(TWINS, on_postgres(TWINS), in_memory=sampled(TWINS)),
     indirect=["backend"],
 )
 def test_a_twin_does_the_same(name: str, backend: Any, worker: Any) -> None:
@@ -109,7 +109,7 @@ def test_a_twin_does_the_same(name: str, backend: Any, worker: Any) -> None:
     same(case, {"playbook.yaml": case.twin.read_text()}, backend, worker)
 
 
-@pytest.mark.parametrize("name", parted(CASES, sampled(CASES, of_each=3)))
+@pytest.mark.parametrize("name", parted(CASES, sampled(CASES)))
 def test_formatting_twice_changes_nothing(name: str) -> None:
     for file, text in sources_of(CASES[name]).items():
         once = format_text(text, source_name=file).text

@@ -18,6 +18,7 @@ from noetl.dsl.model import Document
 from noetl.dsl.template_rules import FILTERS, GLOBAL_FUNCTIONS, TESTS
 from noetl.kinds.registry import default_registry
 from tests.conformance.cases import Case, play
+from tests.parts import over
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [DOCS / "dsl.md", *sorted((DOCS / "dsl").glob("*.md")), DOCS / "scopes.md"]
@@ -50,14 +51,14 @@ def snippets() -> Iterator[Snippet]:
 SNIPPETS = list(snippets())
 
 
-@pytest.mark.parametrize("snippet", SNIPPETS, ids=lambda snippet: snippet.place)
+@over("snippet", SNIPPETS, ids=lambda snippet: snippet.place)
 def test_snippet_compiles_without_a_warning(snippet: Snippet) -> None:
     compiled = compile_playbook(snippet.text, source_name=snippet.place, kinds=default_registry())
 
     assert list(compiled.diagnostics) == []
 
 
-@pytest.mark.parametrize(
+@over(
     "snippet",
     [one for one in SNIPPETS if not one.page.endswith("events.md") and "    case:" not in one.text],
     ids=lambda snippet: snippet.place,
@@ -113,7 +114,7 @@ def test_the_pages_show_enough() -> None:
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@over("page", PAGES, ids=lambda page: page.name)
 def test_a_page_is_not_too_long(page: Path) -> None:
     assert len(page.read_text().splitlines()) <= MOST_LINES
 
@@ -163,7 +164,7 @@ def test_every_block_has_a_table() -> None:
     assert set(told) == MODELS.keys() - ONLY_TO_REFUSE
 
 
-@pytest.mark.parametrize("names", sorted(TOLD))
+@over("names", sorted(TOLD))
 def test_a_table_has_exactly_the_keys_of_its_block(names: str) -> None:
     fields = [MODELS[name].model_fields.items() for name in names.split()]
     assert TOLD[names] == {field.alias or key for block in fields for key, field in block}

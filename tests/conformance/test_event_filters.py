@@ -20,6 +20,7 @@ from noetl.services.history.history_pages import history
 from noetl.services.history.newest_events import newest_events
 from noetl.services.history.read_history import HistoryEvent
 from tests.conformance.memory import CASES, in_memory
+from tests.parts import parted
 
 LOOPS = [name for name in sorted(CASES) if name.startswith("loops/")]
 SAMPLE = sorted({*sorted(CASES)[::40], *LOOPS[::8], "loops/large-results-are-references"})
@@ -62,8 +63,14 @@ def test_a_filtered_read_is_a_filter_of_the_whole(name: str) -> None:
                 assert latest == [event for event in main if plainly(event, wanted)][-5:]
 
 
-@pytest.mark.parametrize("rows", [1, 3, 5000])
-@pytest.mark.parametrize("name", SAMPLE)
+ROWS = (1, 3, 5000)
+PAGED = [(name, rows) for name in SAMPLE for rows in ROWS]
+GATE = {(name, ROWS[place % len(ROWS)]) for place, name in enumerate(SAMPLE)}
+IDS = [name if (name, rows) in GATE else f"{name}-{rows}" for name, rows in PAGED]
+"""One of each case is called like it, so that it shares how the case is played."""
+
+
+@pytest.mark.parametrize(("name", "rows"), parted(PAGED, GATE, ids=IDS))
 def test_pages_of_a_filter_are_a_filter_of_the_whole(name: str, rows: int, monkeypatch: Any) -> None:
     monkeypatch.setattr(event_pages, "ROWS", rows)
     monkeypatch.setattr(event_pages, "SECONDS", 3600.0)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from tests.parts import over
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "specification").glob("*.md"))
@@ -41,7 +41,7 @@ def test_the_pages_are_read_whole() -> None:
     assert len(PAGES) == 5 and len(list(statements())) > 200
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@over("page", PAGES, ids=lambda page: page.stem)
 def test_each_statement_names_what_holds_it(page: Path) -> None:
     rows = [row for row in statements() if row.page == page.name]
     missing = [(row.line, name) for row in rows for name in row.held_by if not exists(name)]

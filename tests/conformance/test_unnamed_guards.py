@@ -9,6 +9,7 @@ import pytest
 from tests.conformance.cases import find_cases, play, sources_of
 from tests.conformance.earlier import play_with_meaning
 from tests.conformance.memory import in_memory
+from tests.parts import over
 
 CASES = {case.name: case for case in find_cases()}
 NAMED = [name for name, case in CASES.items() if "named" in case.spec]
@@ -40,7 +41,7 @@ def test_naming_the_event_changes_nothing(name: str, memory_backend, worker) -> 
     assert seen.tools.calls == unnamed.tools.calls
 
 
-@pytest.mark.parametrize("name", BEFORE)
+@over("name", BEFORE)
 def test_a_program_that_was_compiled_before_keeps_its_meaning(name: str) -> None:
     before = CASES[name].spec["before"]
     seen = play_with_meaning(CASES[name], before.get("meaning", 1))

@@ -13,6 +13,7 @@ from noetl.adapters.aws.secrets import SecretsCredentials, database_dsn, secret_
 from noetl.adapters.embedded.credentials import FileCredentials
 from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskError
 from tests.contract.clouds import Clock, mocked_aws
+from tests.parts import over
 
 SECRET = "canary-7f3a"
 
@@ -212,7 +213,7 @@ class Answering:
         raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "ListSecrets")
 
 
-@pytest.mark.parametrize(
+@over(
     ("answer", "kind", "code", "retryable"),
     [
         (("ResourceNotFoundException",), "auth", "credential_not_found", False),

@@ -18,7 +18,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.ports.queue import MAX_DELAY, Delivery, Outgoing, Queue
 from tests.contract.clouds import Clock, mocked_aws
 from tests.doubles.queue import MemoryQueue
-from tests.parts import parted
+from tests.parts import over, parted
 from tests.waiting import PATIENCE
 
 
@@ -226,7 +226,7 @@ def test_standard_queues_drop_nothing(bench):
     assert sorted(bodies(drain(queue))) == [1, 2, 3]
 
 
-@pytest.mark.parametrize(
+@over(
     ("message", "code"),
     [
         (Outgoing('"' + "x" * (1024 * 1024 - 1) + '"', "g", "d"), "message_too_large"),
@@ -248,9 +248,7 @@ def test_what_a_queue_never_takes_is_refused_before_anything_is_sent(bench, fifo
     assert queue.receive(10) == []
 
 
-@pytest.mark.parametrize(
-    "message", [Outgoing("1", dedup="d"), Outgoing("1", group="g"), Outgoing("1", "g", "d", delay=1)]
-)
+@over("message", [Outgoing("1", dedup="d"), Outgoing("1", group="g"), Outgoing("1", "g", "d", delay=1)])
 def test_fifo_needs_group_and_dedup_and_has_no_delay(bench, message):
     queue, _ = bench.make(fifo=True)
     with pytest.raises(InvalidInputError):

@@ -14,6 +14,7 @@ from noetl.domain.task_logs import TaskLine
 from noetl.ports.task_logs import PAGE_BYTES
 from tests.contract.clouds import BUCKET, Clock, make_bucket, mocked_aws
 from tests.doubles.task_logs import MemoryTaskLogs
+from tests.parts import over
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ def test_the_newest_objects_are_found_in_few_lists_however_they_lie_in_time(cloc
         assert logs.end(7, everything=False) == end and logs.end(7, everything=True) > end
 
 
-@pytest.mark.parametrize("after", ["x", "-1", "1 ", "../../etc", "1" * 40, "\u0663", "1700000000000-zz"])
+@over("after", ["x", "-1", "1 ", "../../etc", "1" * 40, "\u0663", "1700000000000-zz"])
 def test_what_is_no_cursor_is_refused(logs, after):
     with pytest.raises(InvalidInputError) as caught:
         logs.read(7, after, 10, everything=True)

@@ -27,6 +27,7 @@ from noetl.ports.automations.trigger_store import TriggerRow, TriggerStore
 from tests.contract.clouds import mocked_aws
 from tests.doubles.trigger_sources import MemoryTriggerSources
 from tests.doubles.trigger_store import MemoryTriggerStore
+from tests.parts import over
 
 TARGET = "arn:aws:lambda:eu-central-1:123456789012:function:scheduler"
 DEAD = "arn:aws:sqs:eu-central-1:123456789012:dead"
@@ -286,7 +287,7 @@ def test_queues_that_nobody_named_and_those_that_are_missing_are_refused(queues:
     assert queues.watched() == {}
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "message", "problem", "told"),
     [
         (

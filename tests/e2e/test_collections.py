@@ -12,7 +12,7 @@ from tests.e2e.test_schedules import completed, register
 from tests.parts import repeated
 from tests.waiting import wait_until
 
-ROWS = 2500
+ROWS = repeated(gate=500, full=2500)
 FILES = repeated(gate=1, full=3)
 EACH = """\
 apiVersion: noetl.io/v2

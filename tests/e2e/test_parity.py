@@ -16,6 +16,7 @@ from noetl.runtime.local.keys import local_keys
 from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.e2e.test_failures import token_keys
+from tests.parts import repeated
 from tests.unit.api.ground import HELLO, shown_command
 from tests.unit.api.test_refusals import path_of
 from tests.unit.api.test_routes import exchange
@@ -40,6 +41,8 @@ REAL = (
     ("{kind: double, value: 4}", "{kind: noop, args: {n: 4}}"),
 )
 """The kind of the unit tests, in words that a deployment knows."""
+STEP = repeated(gate=2, full=1)
+"""Of every second route `make test` sends the fitting request, too: half of them run playbooks."""
 STEERED = {"cancel": "cancelled", "pause": "paused"}
 
 
@@ -129,9 +132,10 @@ class Door:
 def visit(door: Door) -> dict[str, tuple[int, str]]:
     """Every route, and what it answered: status and code of a fitting request, and of one that cannot be read."""
     found = {}
-    for route in ROUTES:
-        fitting = exchange(door, route.name)  # type: ignore[arg-type]
-        found[route.name] = fitting.status, code(fitting)
+    for number, route in enumerate(ROUTES):
+        if number % STEP == 0:
+            fitting = exchange(door, route.name)  # type: ignore[arg-type]
+            found[route.name] = fitting.status, code(fitting)
         garbage = door.ask(route.method, path_of(route, "garbage").replace("{", "").replace("}", ""), "{")
         found[f"{route.name}, garbage"] = garbage.status, code(garbage)
     return found

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, suppress
@@ -31,7 +29,8 @@ from noetl.ports.executions.execution_store import ExecutionInfo, ExecutionStore
 from noetl.services.queries.analyze import AnalyzeDeps
 from tests.conformance.explained import check_explained
 from tests.faults.runner import Plan
-from tests.faults.stock import sent, texts, wanted, workload_of
+from tests.faults.stock import sent, texts_of, wanted, workload_of
+from tests.forked import Forked
 from tests.properties.accounts import check_own_results, check_values
 from tests.properties.invariants import audit_one, check_ended
 from tests.properties.tools import Call
@@ -45,13 +44,12 @@ ROOT = Path(__file__).parents[2]
 class Running:
     """A process under test. ``started``: executions it has told of."""
 
-    process: subprocess.Popen[bytes]
+    process: Forked
     errors: Path
     started: list[int] = field(default_factory=list)
     done: bool = False
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        assert self.process.stdout is not None
         for line in self.process.stdout:
             with suppress(msgspec.DecodeError):
                 said = msgspec.json.decode(line)
@@ -94,7 +92,8 @@ class Ground:
     number: int = 0
     read: int = 0
     """Bytes of the log of calls that were judged."""
-    registered: bool = False
+    registered: set[str] = field(default_factory=set)
+    """Paths of playbooks."""
     outage: ExitStack = field(default_factory=ExitStack)
     processes: list[Running] = field(default_factory=list)
     """Of this round."""
@@ -108,18 +107,8 @@ class Ground:
     def run(self, **plan: Any) -> Running:
         self.number += 1
         errors = self.home / f"stderr-{self.number}"
-        with errors.open("wb") as stderr:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.faults.runner"],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-            )
-        assert process.stdin is not None
-        process.stdin.write(codec.encode(Plan(str(self.home), self.server.dsn(), **plan)))
-        process.stdin.close()
-        running = Running(process, errors)
+        told = codec.encode(Plan(str(self.home), self.server.dsn(), **plan))
+        running = Running(Forked("tests.faults.runner", told, errors=errors), errors)
         self.processes.append(running)
         return running
 
@@ -132,10 +121,11 @@ class Ground:
         running.check_end()
 
     def begin(self, names: list[str], **plan: Any) -> Running:
-        if not self.registered:
-            self.run(playbooks=list(texts().values())).check_end()
-            self.registered = True
         chosen = [workload_of(name) for name in names]
+        used = texts_of(one.path for one in chosen)
+        if missing := [text for path, text in used.items() if path not in self.registered]:
+            self.run(playbooks=missing).check_end()
+            self.registered |= used.keys()
         return self.run(start=[(one.path, one.payload) for one in chosen], **plan)
 
     def live(self, path: str) -> list[ExecutionInfo]:

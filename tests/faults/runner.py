@@ -1,4 +1,4 @@
-"""The process that is killed: ``python -m tests.faults.runner`` with a Plan as JSON on its standard input.
+"""The process that is killed: it is given a Plan as JSON.
 
 It opens the local runtime over a home folder and starts executions (their ids go to standard output, one JSON line each), or takes over
 what is live. It asks for changes of executions as clients do, and ends when the database has nothing left to do. When its plan says so
@@ -118,9 +118,9 @@ def die_at(plan: Plan) -> None:
     setattr(owner, plan.port, fatal)
 
 
-def main() -> None:
+def main(told: bytes) -> None:
     faulthandler.enable()
-    plan = codec.decode_as(codec.decoder(Plan), sys.stdin.buffer.read())
+    plan = codec.decode_as(codec.decoder(Plan), told)
     if plan.port:
         die_at(plan)
     settings = Settings(Path(plan.home), lease_seconds=2.0, io_workers=6, inline_limit=plan.inline_limit)
@@ -178,7 +178,3 @@ def quiet(dsn: str) -> bool:
 
 def tell(line: dict[str, Any]) -> None:
     print(msgspec.json.encode(line).decode(), flush=True)
-
-
-if __name__ == "__main__":
-    main()

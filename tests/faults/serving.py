@@ -1,4 +1,4 @@
-"""A server that leaves ``python`` to workers over HTTP, and is killed: ``python -m tests.faults.serving HOME PORT``.
+"""A server that leaves ``python`` to workers over HTTP, and is killed.
 
 It prints its token as soon as it serves. A worker that is silent for a second loses its commands, which takes a minute in production.
 """
@@ -15,14 +15,10 @@ from noetl.runtime.settings import Settings
 from tests.waiting import PATIENCE
 
 
-def main(home: str, port: str) -> None:
+def main(home: str, port: int) -> None:
     settings = Settings(Path(home), lease_seconds=2.0)
-    serving = ServeSettings(port=int(port), external=("python",), worker_lease=1.0)
+    serving = ServeSettings(port=port, external=("python",), worker_lease=1.0)
     with Server(settings, serving, on_log=lambda line: print(line, file=sys.stderr)) as server:
         assert server.tokens is not None
         print(server.tokens.add(f"process-{os.getpid()}", ["admin", "worker"]), flush=True)
         threading.Event().wait(PATIENCE)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

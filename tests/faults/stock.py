@@ -7,6 +7,7 @@ own, concurrent runs of one step, queued children, compensations, hostile texts.
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -67,6 +68,17 @@ def texts() -> dict[str, str]:
         rng = random.Random(f"fault {number}")
         found[f"properties/random{number}"] = random_playbook(rng, f"random{number}", delays=(0, 0.1, 0.4))
     return found | {path: text for path, (text, _) in _crowds().items()} | {WIDE: WIDE_TEXT}
+
+
+@cache
+def _fixed() -> frozenset[str]:
+    return frozenset(f"properties/{file.stem}" for file in PLAYBOOKS.glob("*.yaml"))
+
+
+def texts_of(paths: Iterable[str]) -> dict[str, str]:
+    """Return the playbooks at ``paths``, and those that these may call: none of the random ones."""
+    used = {*paths, *_fixed()}
+    return {path: text for path, text in texts().items() if path in used}
 
 
 @cache
@@ -136,17 +148,16 @@ def named(workload: Workload) -> dict[str, Any]:
 
 def workload_of(name: str) -> Workload:
     """Return a workload of either set."""
-    return {**workloads(), **shapes(), LINGERING: Workload(LINGERING)}[name]
+    return workloads().get(name) or {**shapes(), LINGERING: Workload(LINGERING)}[name]
 
 
 @cache
 def wanted(name: str) -> Seen:
     """What the engine makes of it in memory, undisturbed."""
     workload = workload_of(name)
-    return _through_the_door(workload) if named(workload) else undisturbed(_programs(), workload)
+    return _through_the_door(workload) if named(workload) else undisturbed(_programs(workload.path), workload)
 
 
 @cache
-def _programs() -> Any:
-    known = {f"properties/{file.stem}" for file in PLAYBOOKS.glob("*.yaml")}
-    return compile_all(tuple(text for path, text in texts().items() if path not in known))
+def _programs(path: str) -> Any:
+    return fixed_programs() if path in _fixed() else compile_all((texts()[path],))

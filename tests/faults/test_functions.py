@@ -46,13 +46,13 @@ from tests.properties.workloads import (
 from tests.properties.world import World, compile_all
 
 SEEDS = int(os.environ.get("NOETL_SOAK_FUNCTIONS", "60"))
-GATE = range(5)
+GATE = range(3)
 """Seeds of `make test`, which are drawn in memory."""
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
 EVERY_POINT = os.environ.get("NOETL_SOAK_POINTS") == "all"
 POSTGRES_SEEDS = max(4, SEEDS // 10)
 POSTGRES_GATE = range(2)
-SAMPLE = repeated(gate=4, full=40)
+SAMPLE = repeated(gate=2, full=40)
 SHOWN = 60
 DAMAGE = ("before", "after", "away", "lost")
 """A death before or after the effect, and a port that is away or whose answer is lost."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -18,7 +16,8 @@ import pytest
 
 from noetl.adapters.postgres import PostgresExecutionStore
 from noetl.local.emulator import free_port
-from tests.faults.ground import ROOT, Ground, explain
+from tests.faults.ground import Ground, explain
+from tests.forked import Forked
 from tests.integration.api.test_serve import Client
 from tests.parts import repeated
 from tests.properties.invariants import audit_one, check_ended
@@ -68,7 +67,7 @@ class Processes:
     """A server and two workers; ``kill`` ends one of them at once, and starts another in its place."""
 
     def __init__(self, ground: Ground, folder: Path) -> None:
-        self.ground, self.folder, self.port = ground, folder, free_port()
+        self.ground, self.folder, self.port, self.files = ground, folder, free_port(), 0
         self.address = f"http://127.0.0.1:{self.port}"
         self.token = folder / "token"
         self.server = self._serve()
@@ -92,36 +91,34 @@ class Processes:
     def close(self) -> None:
         for one in (*self.workers, self.server):
             one.kill()
-            one.communicate(timeout=PATIENCE)
+            one.wait(PATIENCE)
 
     def told(self) -> str:
         return "\n".join(file.read_text()[-5000:] for file in sorted(self.folder.glob("stderr-*")))
 
-    def _end(self, process: subprocess.Popen[str]) -> None:
+    def _end(self, process: Forked) -> None:
         process.kill()
-        process.communicate(timeout=PATIENCE)
+        process.wait(PATIENCE)
         assert process.returncode in (-signal.SIGKILL, UNREACHABLE), self.told()
         self.ground.counts["kills"] += process.returncode == -signal.SIGKILL
 
-    def _serve(self) -> subprocess.Popen[str]:
-        process = self._begin("tests.faults.serving", str(self.ground.home), str(self.port))
-        assert process.stdout is not None
-        token = process.stdout.readline().strip()
+    def _serve(self) -> Forked:
+        process = Forked(
+            "tests.faults.serving", str(self.ground.home), self.port, errors=self._file("stderr")
+        )
+        token = process.stdout.readline().decode().strip()
         assert token, self.told()
         self.token.write_text(token)
         return process
 
-    def _work(self) -> subprocess.Popen[str]:
-        home = self.folder / f"worker-{len(list(self.folder.iterdir()))}"
-        at = ("--server", self.address, "--token-file", str(self.token), "--home", str(home))
-        return self._begin("noetl.cli", "worker", "start", *at, "--pool", "python", "--capacity", "3")
+    def _work(self) -> Forked:
+        at = ("--server", self.address, "--token-file", str(self.token), "--home", str(self._file("worker")))
+        words = ("worker", "start", *at, "--pool", "python", "--capacity", "3")
+        return Forked("noetl.cli.main", errors=self._file("stderr"), argv=words)
 
-    def _begin(self, *words: str) -> subprocess.Popen[str]:
-        errors = self.folder / f"stderr-{len(list(self.folder.iterdir()))}"
-        with errors.open("wb") as stderr:
-            return subprocess.Popen(
-                [sys.executable, "-m", *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr, text=True
-            )
+    def _file(self, name: str) -> Path:
+        self.files += 1
+        return self.folder / f"{name}-{self.files}"
 
 
 @pytest.fixture

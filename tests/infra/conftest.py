@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +12,10 @@ from types import MappingProxyType
 
 import pytest
 
+from infra.layer_build import build_layer
 from noetl.domain.kinds import KindLookup
+from tests.infra.extended import PLAYBOOKS, SIGN_IN, extended_kinds, extensions, write_ui
+from tests.infra.templates import Templates
 
 os.environ.setdefault("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "1")
 
@@ -47,7 +51,12 @@ def synthesise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..
         app.synth()
         return folder
 
-    yield make
+    with pytest.MonkeyPatch.context() as patch:
+        # Whether a layer is fresh is seen from the content of all of its sources, and each stack with functions asks for it.
+        built = functools.cache(build_layer)
+        patch.setattr("infra.constructs.layers.build_layer", built)
+        patch.setattr("infra.stacks_of.build_layer", built)
+        yield make
 
 
 @pytest.fixture(scope="session")
@@ -63,6 +72,17 @@ def staging(synthesise: Callable[..., Path]) -> Path:
 @pytest.fixture(scope="session")
 def prod(synthesise: Callable[..., Path]) -> Path:
     return synthesise("prod", alarm_email="ops@example.com")
+
+
+@pytest.fixture(scope="session")
+def extended(synthesise: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Templates:
+    """Dev with everything that may be added: kinds, containers, playbooks that have triggers, the web UI."""
+    build = tmp_path_factory.mktemp("dist")
+    write_ui(build)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("infra.stacks.web.ui_folder", lambda: build)
+        made = synthesise("dev", extended_kinds(), extensions(), playbooks=PLAYBOOKS, **SIGN_IN)
+    return Templates(made, "Noetl-dev-")
 
 
 @pytest.fixture

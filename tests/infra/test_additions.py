@@ -3,45 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from infra.config import Access, AlarmsConfig, ConfigError, ContainersConfig, NetworkConfig
-from infra.environments import load_environment
+from infra.config import ConfigError
 from infra.playbooks import playbook_files, staged
-from infra.trigger_queues import TriggersConfig
 from infra.triggers import read_programs, triggers_of
 from noetl.kinds.registry import default_registry
 from noetl.runtime.aws.jobs import cloud_jobs
 from noetl.runtime.aws.settings import CloudSettings
-from tests.infra.made_up import kind, registry_with
+from tests.infra.extended import PLAYBOOKS, SHARED
 from tests.infra.templates import Templates
-
-PLAYBOOKS = "tests/infra/playbooks"
-SHARED = "arn:aws:sqs:eu-central-1:210987654321"
 
 
 @pytest.fixture(scope="module")
-def templates(synthesise: Callable[..., Path]) -> Templates:
-    """Dev with two more kinds, an ordinary and a long-running one, with containers, with playbooks that have triggers, and with a cluster
-    that RDS named."""
-    kinds = registry_with(kind("kafka", pool="cpu"), kind("spark", long_running=True))
-    access = {"duckdb": (Access(actions=("s3:GetObject",), resources=("arn:aws:s3:::lake/*",)),)}
-    workers = replace(load_environment("dev").workers, access=access)
-    queues = TriggersConfig(queues=("noetl-dev-in-*", "orders", f"{SHARED}:in-*"))
-    database = replace(load_environment("dev").database, identifier=None)
-    changes = {
-        "workers": workers,
-        "containers": ContainersConfig(),
-        "triggers": queues,
-        "database": database,
-        "alarms": AlarmsConfig(topic_arn="arn:aws:sns:eu-central-1:123456789012:ops"),
-        "network": NetworkConfig(egress="endpoints"),
-    }
-    return Templates(synthesise("dev", kinds, changes, playbooks=PLAYBOOKS), "Noetl-dev-")
+def templates(extended: Templates) -> Templates:
+    return extended
 
 
 def test_a_cluster_that_rds_named_keeps_its_name(templates: Templates) -> None:

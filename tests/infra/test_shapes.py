@@ -8,9 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.infra.shape import NAMES, SHAPES, shape
+from tests.parts import parted
 
 
-@pytest.mark.parametrize(("assembly", "name"), [(name, name) for name in NAMES], indirect=["assembly"])
+@pytest.mark.parametrize(
+    ("assembly", "name"),
+    parted([(name, name) for name in NAMES], [("dev", "dev"), ("prod", "prod")]),
+    indirect=["assembly"],
+)
 def test_the_shape_of_an_environment_is_the_one_that_was_reviewed(assembly: Path, name: str) -> None:
     seen = (SHAPES / f"{name}.txt").read_text("utf-8")
     found = shape(assembly, name)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,18 +105,38 @@ def test_local_asks_nobody_and_needs_no_database_of_aws(synthesise: Callable[...
     )
 
 
-@pytest.mark.parametrize(
+PROBLEMS = pytest.mark.parametrize(
     ("context", "problem"),
     [
-        pytest.param({}, "there is no environment ''; choose one", marks=pytest.mark.full),
+        ({}, "there is no environment ''; choose one"),
         ({"env": "dev", "auth": "none"}, "auth none would open the API to the internet"),
-        pytest.param(
-            {"env": "dev", "playbooks": "no/such/folder"},
-            "'no/such/folder' is not a folder",
-            marks=pytest.mark.full,
-        ),
+        ({"env": "dev", "playbooks": "no/such/folder"}, "'no/such/folder' is not a folder"),
     ],
 )
+
+
+@PROBLEMS
+def test_what_cannot_be_synthesised_is_one_line_and_a_code(
+    context: dict[str, str],
+    problem: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In this process, whose Node has been started."""
+    import aws_cdk as cdk
+
+    from infra import app
+
+    made = cdk.App(outdir=str(tmp_path), context=FLAGS | context)
+    monkeypatch.setattr(app, "cdk", SimpleNamespace(App=lambda: made))
+    assert app.main() == 3
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("noetl: ")]
+    assert len(lines) == 1 and problem in lines[0]
+
+
+@pytest.mark.full
+@PROBLEMS
 def test_the_app_ends_with_one_clear_line(context: dict[str, str], problem: str, tmp_path: Path) -> None:
     environment = {
         "CDK_CONTEXT_JSON": json.dumps(FLAGS | context),

@@ -15,37 +15,13 @@ from infra.config import ConfigError
 from infra.environments import load_environment
 from infra.ui_config import UiConfig
 from noetl.api.http.ui_files import content_policy
+from tests.infra.extended import ACL, ISSUER, SIGN_IN, TOKENS
 from tests.infra.templates import Place, Templates
 
-ISSUER = "https://cognito-idp.eu-central-1.amazonaws.com/eu-central-1_abc"
-TOKENS = "https://acme.auth.eu-central-1.amazoncognito.com/oauth2/token"
-ACL = "arn:aws:wafv2:us-east-1:123456789012:global/webacl/company/0a1b2c3d-0000-0000-0000-000000000000"
-CONTEXT = {"jwt_issuer": ISSUER, "jwt_audience": "noetl-ui", "ui_client_id": "noetl-ui"}
-
 
 @pytest.fixture(scope="module")
-def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    (folder / "assets").mkdir()
-    for name in ("index.html", "favicon.svg", "assets/index-1.js", "assets/index-1.js.br"):
-        (folder / name).write_text(name)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def web(synthesise: Callable[..., Path], build: Path) -> Templates:
-    ui = UiConfig(
-        client_id="noetl-ui",
-        scopes=("openid", "noetl/read"),
-        authorize_url="https://acme.auth.eu-central-1.amazoncognito.com/oauth2/authorize",
-        token_url=TOKENS,
-        domain_name="noetl.example.com",
-        certificate_arn="arn:aws:acm:us-east-1:123456789012:certificate/1",
-        web_acl_arn=ACL,
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("infra.stacks.web.ui_folder", lambda: build)
-        return Templates(synthesise("dev", None, {"ui": ui}, **CONTEXT), "Noetl-dev-")
+def web(extended: Templates) -> Templates:
+    return extended
 
 
 def distribution(web: Templates) -> dict[str, Any]:
@@ -161,33 +137,33 @@ def test_a_ui_that_was_not_built_is_named(
 ) -> None:
     monkeypatch.setattr("infra.stacks.web.ui_folder", lambda: tmp_path)
     with pytest.raises(ConfigError, match=r"the web UI is not built .*make ui"):
-        synthesise("dev", **CONTEXT)
+        synthesise("dev", **SIGN_IN)
 
 
 @pytest.mark.parametrize(
     ("context", "ui", "problem"),
     [
         ({}, UiConfig(client_id="a"), "ui needs auth jwt, and this environment has iam"),
-        (CONTEXT, UiConfig(), "ui needs the client_id"),
+        (SIGN_IN, UiConfig(), "ui needs the client_id"),
         (
-            CONTEXT,
+            SIGN_IN,
             UiConfig(client_id="a", token_url="https://x/t"),
             "authorize_url and ui.token_url go together",
         ),
         (
-            CONTEXT,
+            SIGN_IN,
             UiConfig(client_id="a", sign_out_url="http://x"),
             "sign_out_url 'http://x' is no https address",
         ),
-        (CONTEXT, UiConfig(client_id="a", domain_name="x.org"), "ui.domain_name and ui.certificate_arn"),
+        (SIGN_IN, UiConfig(client_id="a", domain_name="x.org"), "ui.domain_name and ui.certificate_arn"),
         (
-            CONTEXT,
+            SIGN_IN,
             UiConfig(
                 client_id="a", domain_name="x.org", certificate_arn="arn:aws:acm:eu-west-1:1:certificate/1"
             ),
             "is not in us-east-1",
         ),
-        (CONTEXT, UiConfig(client_id="a", web_acl_arn="arn:aws:wafv2:eu-west-1:1:x"), "no ARN of a web ACL"),
+        (SIGN_IN, UiConfig(client_id="a", web_acl_arn="arn:aws:wafv2:eu-west-1:1:x"), "no ARN of a web ACL"),
     ],
 )
 def test_hosting_that_cannot_work_is_refused(context: dict[str, str], ui: UiConfig, problem: str) -> None:

@@ -42,7 +42,7 @@ SEEDS = int(os.environ.get("NOETL_SOAK_SEEDS", FULL))
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))
 
 
-GATE = 80
+GATE = 40
 """Seeds of `make test`."""
 
 

@@ -25,7 +25,7 @@ from tests.properties.whole.story import Story, play
 
 pytestmark = pytest.mark.postgres
 
-EXECUTIONS = int(os.environ.get("NOETL_SOAK_EXECUTIONS", repeated(gate=15, full=150)))
+EXECUTIONS = int(os.environ.get("NOETL_SOAK_EXECUTIONS", repeated(gate=10, full=150)))
 STARTS = 10 if EXECUTIONS < 1000 else 30
 """Executions that a story starts."""
 FIRST = int(os.environ.get("NOETL_FIRST_SEED", "0"))

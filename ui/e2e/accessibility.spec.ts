@@ -62,7 +62,7 @@ const SPARING: Look[] = [
   { width: 1440, colorScheme: "dark", look: (axe: AxeBuilder) => axe.withRules(["color-contrast"]) },
   { width: 360, colorScheme: "dark", look: (axe: AxeBuilder) => axe.withTags(TAGS).disableRules(["color-contrast"]) },
 ];
-/** All rules in both themes at both widths take three times as long: `make test-ui` does that. `make test` has a sample, see `looksAt`. */
+/** All rules in both themes at both widths take three times as long: `make test-ui` does that. `make test` has a sample, see `SHOWN`. */
 const LOOKS =
   process.env.NOETL_UI_LOOKS === "all"
     ? [1440, 360].flatMap((width) =>
@@ -70,27 +70,9 @@ const LOOKS =
       )
     : SPARING;
 
-/** Of the pages that have the most of their own: tables, a graph, an editor, forms. */
+/** The pages that have the most of their own (tables, a graph, an editor, forms): `make test` looks at these alone. */
 const SAMPLE = new Set(["executions", "graph", "timeline", "editor", "run form", "dead letters", "sql"]);
-
-/** In how many themes and widths to look at a page: in the sample of `make test` most pages in the first alone. */
-function looksAt(name: string): Look[] {
-  return process.env.NOETL_UI_LOOKS === "sample" && !SAMPLE.has(name) ? LOOKS.slice(0, 1) : LOOKS;
-}
-
-/** Pages that differ from another one in a filter or a moment alone: `make test` leaves them out. */
-const ALIKE = new Set([
-  "executions that no filter fits",
-  "data of the past",
-  "compare, nothing named",
-  "playbooks of seven days",
-  "graph of a playbook",
-  "diff",
-  "line of a playbook",
-  "schedules of a playbook",
-  "schedules of a playbook without any",
-]);
-const SHOWN = Object.entries(PAGES).filter(([name]) => process.env.NOETL_UI_LOOKS !== "sample" || !ALIKE.has(name));
+const SHOWN = Object.entries(PAGES).filter(([name]) => process.env.NOETL_UI_LOOKS !== "sample" || SAMPLE.has(name));
 
 /** Else its half a megabyte would be read by the page at each look. */
 const IS_THERE = "void axe;";
@@ -118,7 +100,7 @@ test("axe finds nothing on any page, in both themes and at both widths", { tag: 
 
 /** Look at a page in every theme and width; what is found fails the test at its end. */
 async function examine(page: Page, name: string): Promise<void> {
-  for (const { width, colorScheme, look } of looksAt(name)) {
+  for (const { width, colorScheme, look } of LOOKS) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await expect(page.locator(".skeleton")).toHaveCount(0);

@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.forked import Forked
 from tests.integration.api.test_serve import GATED, Client
 from tests.parts import repeated
 from tests.waiting import PATIENCE
@@ -66,19 +65,17 @@ def steps(count: int) -> str:
 
 
 @pytest.fixture
-def server(database: str, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Client]]:
+def server(database: str, tmp_path: Path) -> Iterator[tuple[Forked, Client]]:
     environ = {**os.environ, "NOETL_DATABASE_URL": database, "NOETL_HOME": str(tmp_path / "home")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "noetl.cli", "serve", "--port", "0", "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ,
-    )  # fmt: skip
+    process = Forked(
+        "noetl.cli.main", argv=("serve", "--port", "0", "--json"), env=environ, errors=tmp_path / "stderr"
+    )
     try:
-        assert process.stdout is not None
         address = json.loads(process.stdout.readline())["address"]
         yield process, Client(address, (tmp_path / "home" / "token").read_text().strip())
     finally:
         process.kill()
-        process.communicate()
+        process.wait(PATIENCE)
 
 
 def attacks(client: Client) -> list[tuple[str, str, Any]]:
@@ -147,5 +144,5 @@ def test_no_request_stops_the_service(server):
     last = threading.Thread(target=attack_again, daemon=True)
     last.start()
     assert begun.wait(PATIENCE)
-    process.send_signal(signal.SIGTERM)
+    os.kill(process.pid, signal.SIGTERM)
     assert process.wait(PATIENCE) in (0, -signal.SIGTERM, 130, 143)

@@ -6,8 +6,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 from noetl.domain.messages import decode_message, encode_message
 from noetl.domain.results.references import INLINE_LIMIT
 from noetl.runtime.server.serve import Server
+from tests.forked import Forked
 from tests.integration.api.test_serve import Client, Serve, serve  # noqa: F401
 from tests.waiting import PATIENCE, wait_until
 
@@ -164,33 +163,17 @@ def test_hostile_events_are_refused_counted_and_harmless(server, client):
         assert encode_message(decode_message(first["message"])) == first["message"]
 
 
-KILLED = """
-import os, signal, sys
-from noetl.services.orchestrator import ingest_worker_events
-def die(batch_id, deps):
-    os.kill(os.getpid(), signal.SIGKILL)
-from noetl.api.nouns import events
-events.process_batch = die
-from noetl.cli.app import app
-app()
-"""
-
-
 def test_what_was_accepted_by_a_server_that_is_killed_is_handled_by_the_next(database, tmp_path: Path):
     """Between accepting a batch and handling it, the process dies; its client hears nothing, and nothing is lost."""
     environ = {**os.environ, "NOETL_DATABASE_URL": database, "NOETL_HOME": str(tmp_path / "home")}
-    options = ["--port", "0", "--external", "python", "--json"]
+    words = ("serve", "--port", "0", "--external", "python", "--json")
 
-    def begin(*command: str) -> tuple[subprocess.Popen[str], Client]:
-        process = subprocess.Popen(
-            [sys.executable, *command, "serve", *options],
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ,
-        )  # fmt: skip
-        assert process.stdout is not None
+    def begin(module: str) -> tuple[Forked, Client]:
+        process = Forked(module, argv=words, env=environ, errors=tmp_path / "stderr")
         address = json.loads(process.stdout.readline())["address"]
         return process, Client(address, (tmp_path / "home" / "token").read_text().strip())
 
-    first, client = begin("-c", KILLED)
+    first, client = begin("tests.integration.api.dying_server")
     try:
         client.register(WORK)
         execution_id = client.start("demo/outside")
@@ -201,8 +184,7 @@ def test_what_was_accepted_by_a_server_that_is_killed_is_handled_by_the_next(dat
         assert first.wait(PATIENCE) == -signal.SIGKILL
     finally:
         first.kill()
-        first.communicate()
-    second, client = begin("-m", "noetl.cli")
+    second, client = begin("noetl.cli.main")
     try:
         taken(client, execution_id, "2")
         again = client("POST", "/api/events/batch", batch, Idempotency_Key="once")
@@ -211,8 +193,8 @@ def test_what_was_accepted_by_a_server_that_is_killed_is_handled_by_the_next(dat
         place = f"/api/events/batch/{again[1]['request_id']}/status"
         wait_until(lambda: client("GET", place)[1]["status"] == "completed", "the end of the batch")
     finally:
-        second.terminate()
-        second.communicate(timeout=PATIENCE)
+        os.kill(second.pid, signal.SIGTERM)
+        second.wait(PATIENCE)
 
 
 def test_when_too_much_waits_starts_are_told_to_come_back_and_reports_still_count(serve: Serve):  # noqa: F811

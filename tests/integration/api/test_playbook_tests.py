@@ -10,6 +10,7 @@ import pytest
 from noetl.runtime.server.serve import Server, ServeSettings
 from noetl.runtime.settings import Settings
 from tests.integration.api.test_serve import Client
+from tests.parts import parted
 
 pytestmark = pytest.mark.postgres
 
@@ -42,26 +43,29 @@ def client(database: str, tmp_path: Path) -> Iterator[Client]:
         yield Client(server.address)
 
 
-def test_a_test_of_an_execution_passes_until_the_playbook_changes(client: Client) -> None:
+ENDS = {"completed": {}, "failed": {"payload": {"amounts": [3, 0]}}}
+
+
+@pytest.mark.parametrize("end", parted(ENDS, ["failed"]))
+def test_a_test_of_an_execution_passes_until_the_playbook_changes(client: Client, end: str) -> None:
     client.register(ASKED)
     client.register(PRICED)
-    ids = [client.start("tests/priced"), client.start("tests/priced", payload={"amounts": [3, 0]})]
-    client.until(ids[0], "completed")
-    client.until(ids[1], "failed")
-    for execution_id, name in zip(ids, ("completed", "failed"), strict=True):
-        status, made = client("GET", f"/api/executions/{execution_id}/test")
-        assert (status, made["version"]) == (200, 1)
-        assert "k-4711" not in made["tests"]
-        assert made["notes"] == ["1 value(s) whose names mean secrets are replaced by 'made-up'"]
-        status, run = client("POST", "/api/catalog/test", {"content": PRICED, "tests": made["tests"]})
-        assert status == 200, run
-        assert (run["passed"], run["failed"], run["stopped"]) == (1, 0, ""), run["cases"]
-        assert run["cases"][0]["status"] == name
-        assert {node["name"] for node in run["nodes"]} == {"start", "ask", "end", "tests/asked"}
-    assert run["covered"] < 100
-    mended = PRICED.replace("12 / amount", "12 / (amount or 1)")
-    _, run = client("POST", "/api/catalog/test", {"content": mended, "tests": made["tests"]})
-    assert next(finding["where"] for finding in run["cases"][0]["findings"]) == "status"
+    execution_id = client.start("tests/priced", **ENDS[end])
+    client.until(execution_id, end)
+    status, made = client("GET", f"/api/executions/{execution_id}/test")
+    assert (status, made["version"]) == (200, 1)
+    assert "k-4711" not in made["tests"]
+    assert made["notes"] == ["1 value(s) whose names mean secrets are replaced by 'made-up'"]
+    status, run = client("POST", "/api/catalog/test", {"content": PRICED, "tests": made["tests"]})
+    assert status == 200, run
+    assert (run["passed"], run["failed"], run["stopped"]) == (1, 0, ""), run["cases"]
+    assert run["cases"][0]["status"] == end
+    assert {node["name"] for node in run["nodes"]} == {"start", "ask", "end", "tests/asked"}
+    if end == "failed":
+        assert run["covered"] < 100
+        mended = PRICED.replace("12 / amount", "12 / (amount or 1)")
+        _, run = client("POST", "/api/catalog/test", {"content": mended, "tests": made["tests"]})
+        assert next(finding["where"] for finding in run["cases"][0]["findings"]) == "status"
 
 
 @pytest.mark.full

@@ -1,11 +1,13 @@
-"""The ``noetl`` command of one process, at the ``noetl serve`` of another: nothing between them but HTTP and a token."""
+"""The ``noetl`` command of one process, at the ``noetl serve`` of another: nothing between them but HTTP and a token.
+
+Each command is a process, which a process that has loaded ``noetl`` forks: loading it again for each would be most of the work.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.forked import Forked
 from tests.integration.api.test_serve import GATED, LARGE
 from tests.waiting import PATIENCE
 
@@ -29,16 +32,16 @@ class Machine:
     env: dict[str, str]
 
     def __call__(self, *words: str, code: int = 0) -> str:
-        ran = subprocess.run(
-            [sys.executable, "-m", "noetl.cli", *words],
-            capture_output=True,
-            text=True,
-            env=self.env,
-            cwd=self.folder,
-            timeout=PATIENCE,
+        ran = self.started("errors", *words)
+        out = ran.stdout.read().decode()
+        told = (ran.wait(PATIENCE), self.folder.joinpath("errors").read_text())
+        assert told[0] == code, told[1] + out
+        return out if code == 0 else told[1]
+
+    def started(self, errors: str, *words: str) -> Forked:
+        return Forked(
+            "noetl.cli.main", errors=self.folder / errors, argv=words, env=self.env, cwd=self.folder
         )
-        assert ran.returncode == code, ran.stderr + ran.stdout
-        return ran.stdout if code == 0 else ran.stderr
 
     def json(self, *words: str) -> list[Any]:
         return [json.loads(line) for line in self(*words, "--json").splitlines()]
@@ -48,14 +51,13 @@ class Machine:
 def served(database: str, tmp_path: Path) -> Iterator[dict[str, Any]]:
     home = tmp_path / "server"
     env = {**os.environ, "NOETL_HOME": str(home), "NOETL_DATABASE_URL": database, "NOETL_PYTHON_WORKERS": "1"}
-    words = [sys.executable, "-m", "noetl.cli", "serve", "--port", "0", "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=env) as process:
-        try:
-            assert process.stdout is not None
-            yield json.loads(process.stdout.readline())
-        finally:
-            process.terminate()
-            process.wait(PATIENCE)
+    words = ("serve", "--port", "0", "--json")
+    process = Forked("noetl.cli.main", argv=words, env=env, errors=tmp_path / "stderr")
+    try:
+        yield json.loads(process.stdout.readline())
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait(PATIENCE)
 
 
 @pytest.fixture
@@ -81,10 +83,7 @@ def test_the_commands_work_at_a_server(machine):
 
     (started,) = machine.json("exec", "gated.yaml")
     execution_id = started["execution_id"]
-    follower = subprocess.Popen(
-        [sys.executable, "-m", "noetl.cli", "events", "-f", execution_id, "--json"],
-        stdout=subprocess.PIPE, text=True, env=machine.env, cwd=machine.folder,
-    )  # fmt: skip
+    follower = machine.started("errors of events", "events", "-f", execution_id, "--json")
     try:
         assert "to approve: noetl ctx patch" in machine("run", "gated.yaml")
         machine("vars", "set", execution_id, "--set", "note=by hand", "--reason", "a test")
@@ -92,11 +91,10 @@ def test_the_commands_work_at_a_server(machine):
         assert machine("vars", "get", execution_id, "n") == "1\n"
         done = machine.json("ctx", "patch", execution_id, "--set", "approved=true")[-1]
         assert (done["status"], done["result"]) == ("completed", {"n": 1, "note": "by hand", "gone": False})
-        told, _ = follower.communicate(timeout=PATIENCE)
+        events = [json.loads(line) for line in follower.stdout]
+        assert follower.wait(PATIENCE) == 0
     finally:
         follower.kill()
-        follower.wait()
-    events = [json.loads(line) for line in told.splitlines()]
     assert events == machine.json("events", execution_id)
     assert events[-1]["event_type"] == "playbook.completed"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from noetl.services.catalog.register_playbook import playbooks_below
 from noetl.services.history.history_pages import history
 from noetl.services.history.read_history import HistoryEvent
 from noetl.services.queries import read_execution
+from tests import forked
 from tests.integration.examples.api import EXAMPLES, Api, ApiServer
 from tests.integration.examples.seen import Seen
 from tests.waiting import PATIENCE, wait_until
@@ -125,16 +125,9 @@ class Cli:
 
     home: Path
 
-    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, "NOETL_HOME": str(self.home), "NO_COLOR": "1"}
-        return subprocess.run(
-            [sys.executable, "-m", "noetl.cli", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            env=environment,
-            check=False,
-        )
+    def __call__(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "NOETL_HOME": str(self.home), "NO_COLOR": "1", **more}
+        return forked.noetl(*arguments, env=environment)
 
 
 @pytest.fixture(scope="session")

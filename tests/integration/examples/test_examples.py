@@ -365,8 +365,10 @@ def test_an_operator_decides_on_the_command_line(cli) -> None:
     assert "completed" in again.stderr
 
 
-def test_a_sub_playbook_is_found_beside_its_parent(cli) -> None:
-    done = cli("run", str(EXAMPLES / "sub_playbooks" / "sub_playbooks.yaml"), "--json")
+def test_a_sub_playbook_is_found_beside_its_parent(cli, database) -> None:
+    done = cli(
+        "run", str(EXAMPLES / "sub_playbooks" / "sub_playbooks.yaml"), "--json", NOETL_DATABASE_URL=database
+    )
 
     assert done.returncode == 0, done.stderr
     last = json.loads(done.stdout.splitlines()[-1])

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from noetl.cli import main
+from tests import forked
 from tests.integration.examples.api import EXAMPLES, Api, ApiServer
 
 SIGNED = """apiVersion: noetl.io/v2
@@ -27,17 +29,27 @@ def api():
         yield api
 
 
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """``noetl test`` in this process: what it returns, and what it printed."""
+    monkeypatch.chdir(tmp_path)
+
+    def test(*words: str, **environment: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["noetl", "test", *words])
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        capsys.readouterr()
+        code = main.main()
+        return code, "".join(capsys.readouterr())
+
+    return test
+
+
 def run(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "noetl.cli", "test", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, **environment},
-    )
+    return forked.noetl("test", *words, env={**os.environ, **environment}, cwd=folder)
 
 
-def test_an_example_against_its_service(api: Api, tmp_path: Path) -> None:
+def test_an_example_against_its_service(api: Api, tmp_path: Path, here) -> None:
     api.serve("weather_loop")
     tests = tmp_path / "weather_loop.test.yaml"
     tests.write_text(
@@ -46,15 +58,16 @@ def test_an_example_against_its_service(api: Api, tmp_path: Path) -> None:
         "cases: [{ name: real, expect: { path: [start, report], result_has: { cities: 3 } } }]\n"
     )
 
-    refused, live = run(tmp_path), run(tmp_path, "--live", "http")
+    code, printed = here()
+    live = run(tmp_path, "--live", "http")
 
-    assert refused.returncode == 1
-    assert "or run it for real: --live http" in refused.stdout
+    assert code == 1
+    assert "or run it for real: --live http" in printed
     assert live.returncode == 0, live.stdout + live.stderr
     assert len(api.asked("/weather/")) > 3
 
 
-def test_live_calls_sign_in(api: Api, tmp_path: Path) -> None:
+def test_live_calls_sign_in(api: Api, tmp_path: Path, here) -> None:
     api.on("/me", lambda asked: (200, {"authorization": asked.headers.get("authorization")}))
     (tmp_path / "signed.yaml").write_text(SIGNED)
     (tmp_path / "signed.test.yaml").write_text(
@@ -64,10 +77,8 @@ def test_live_calls_sign_in(api: Api, tmp_path: Path) -> None:
     credentials.write_text("me: { type: bearer, data: { token: not-a-real-one } }\n")
     credentials.chmod(0o600)
 
-    ran = run(tmp_path, "--live", "http", NOETL_CREDENTIALS=str(credentials))
+    code, printed = here("--live", "http", NOETL_CREDENTIALS=str(credentials))
 
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert code == 0, printed
     assert api.asked("/me")[0].headers["authorization"] == "Bearer not-a-real-one"
-    assert run(tmp_path, "--live", "http", NOETL_CREDENTIALS="").returncode == 1, (
-        "without credentials it cannot sign in"
-    )
+    assert here("--live", "http", NOETL_CREDENTIALS="")[0] == 1, "without credentials it cannot sign in"

@@ -140,7 +140,7 @@ def test_shelf_audit(local, api: Api) -> None:
     assert len(api.asked("/shelves/B7")) == 2
 
 
-def test_shelf_audit_beside_its_service(cli, tmp_path) -> None:
+def test_shelf_audit_beside_its_service(local) -> None:
     """As ``make example`` does it: the API, the credentials and the command in one go."""
     port = free_port()
     playbook = str(EXAMPLES / "shelf_audit" / "shelf_audit.yaml")
@@ -154,7 +154,11 @@ def test_shelf_audit_beside_its_service(cli, tmp_path) -> None:
             "--set",
             f"base=http://127.0.0.1:{port}",
         ],
-        env={**os.environ, "NOETL_HOME": str(cli.home), "EXAMPLE_PORT": str(port)},
+        env={
+            **os.environ,
+            "NOETL_HOME": str(local.runtime.settings.home),
+            "EXAMPLE_PORT": str(port),
+        },
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -30,6 +30,7 @@ from noetl.services.worker.consume_commands import work_batch
 from noetl.services.worker.worker_deps import WorkerDeps
 from tests.contract.clouds import make_bucket
 from tests.integration.functions.loading import deployed, load
+from tests.parts import parted
 from tests.properties.world import NoCredentials
 from tests.waiting import PATIENCE
 
@@ -142,7 +143,7 @@ def engine(deployment):
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("size", [1, 4, 10])
+@pytest.mark.parametrize("size", parted([1, 4, 10], [1, 10]))
 def test_executions_go_from_start_to_end_in_three_round_trips_per_batch(
     deployment, engine, monkeypatch, size
 ):

@@ -70,7 +70,7 @@ def run(words: list) -> None:
         "(here / 'new').write_text(str(code if code >= 0 else 128 - code)); (here / 'new').rename(here / 'code')"
     )
     subprocess.Popen(
-        [sys.executable, "-c", keeper, str(found), *command],
+        [sys.executable, "-SEc", keeper, str(found), *command],
         env=env,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -18,6 +18,7 @@ from noetl.kinds.registry import default_registry
 from noetl.services.redaction.redaction import Secrets
 from noetl.services.results.artifacts import TaskArtifacts
 from noetl.templating import MappingScope, render_sql
+from tests.parts import parted, repeated
 from tests.waiting import PATIENCE
 
 
@@ -191,111 +192,121 @@ def test_a_playbook_in_the_user_s_folder_reads_its_data_and_no_keys(make_context
 OUTSIDE = "{outside}/secret.csv"
 
 
+HOSTILE = [
+    ("SELECT * FROM read_text('/proc/self/environ')", "access_refused"),
+    ("SELECT * FROM read_blob('/etc/passwd')", "access_refused"),
+    ("SELECT * FROM glob('/etc/*')", "access_refused"),
+    ("SELECT * FROM '/etc/passwd'", "access_refused|catalog"),
+    (f"SELECT * FROM read_csv('{OUTSIDE}')", "access_refused"),
+    ("SELECT * FROM read_csv('{data}/../outside/secret.csv')", "access_refused"),
+    ("SELECT * FROM read_csv('../outside/secret.csv')", "path_outside"),
+    ("SELECT * FROM read_csv('../out*/secret.csv')", "path_outside"),
+    ("SELECT * FROM read_csv('link.csv')", "path_outside|file_not_found"),
+    ("SELECT * FROM read_csv('{data}/link.csv')", "access_refused"),
+    ("SELECT * FROM read_csv('li*.csv')", "access_refused"),
+    ("SELECT * FROM read_csv('folder/secret.csv')", "path_outside|file_not_found"),
+    ("SELECT * FROM read_csv('{data}/folder/secret.csv')", "access_refused"),
+    ("SELECT * FROM read_csv(getvariable('x'))", "parser|binder|access_refused"),
+    ("SET VARIABLE x = '/etc/passwd'; SELECT * FROM read_text(getvariable('x'))", "access_refused"),
+    ("SELECT * FROM read_csv(%(p)s)", "access_refused"),
+    (
+        "SELECT * FROM read_csv('http://127.0.0.1/x.csv')",
+        "access_refused|io|missing_extension|http|duckdb",
+    ),
+    ("SELECT * FROM 's3://bucket/x.parquet'", "access_refused|io|missing_extension|http|duckdb|catalog"),
+    ("ATTACH '{outside}/x.db'", "statement_refused"),
+    ("ATTACH ':memory:' AS other", "statement_refused"),
+    ("ATTACH 'dbname=postgres' (TYPE postgres)", "statement_refused"),
+    ("INSTALL httpfs", "statement_refused"),
+    ("LOAD httpfs", "statement_refused"),
+    ("EXPORT DATABASE '{outside}/dump'", "statement_refused"),
+    ("IMPORT DATABASE '{outside}'", "statement_refused"),
+    ("PREPARE p AS COPY (SELECT 1) TO '{data}/p.csv'", "statement_refused"),
+    ("EXECUTE p", "statement_refused"),
+    ("PRAGMA import_database('{work}')", "statement_refused"),
+    ("CALL \"import_database\"('{work}')", "statement_refused"),
+    ("EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+    ("EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+    ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+    ("EXPLAIN ANALYZE PREPARE p AS COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
+    ("EXPLAIN ANALYZE EXECUTE p", "statement_refused"),
+    ("COPY (SELECT 'x'::blob) TO 'evil.duckdb' (FORMAT blob)", "write_refused"),
+    ("COPY (SELECT 'x'::blob) TO 'evil.DuckDB.wal' (FORMAT blob)", "write_refused"),
+    (
+        "COPY (SELECT 1 AS a) TO '.' (FORMAT csv, PER_THREAD_OUTPUT, FILE_EXTENSION 'duckdb')",
+        "write_refused",
+    ),
+    ("EXPLAIN (ANALYZE (true)) COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
+    ("EXPLAIN (ANALYZE 'x)') COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+    (
+        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN '../../data/obs')",
+        "write_refused",
+    ),
+    (
+        "COPY (SELECT 1 AS a, 2 AS b) TO 'd' (FORMAT csv, PARTITION_BY (a), FILENAME_PATTERN '../../../data/obs', OVERWRITE_OR_IGNORE)",
+        "write_refused",
+    ),
+    (
+        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, \"Filename_Pattern\" 'x/../../../data/obs')",
+        "write_refused",
+    ),
+    (
+        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN ('../../data/obs'))",
+        "write_refused",
+    ),
+    (
+        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN E'..\\x2f..\\x2fdata/obs')",
+        "write_refused",
+    ),
+    (
+        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a' || '/../../data/obs')",
+        "write_refused|parser",
+    ),
+    (
+        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILE_EXTENSION 'x/../../../data/obs.csv')",
+        "write_refused",
+    ),
+    ("COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN %(p)s)", "write_refused|parser"),
+    ("COPY (SELECT 1) TO 'y'\n'/../../data/obs.csv'", "write_refused"),
+    ("COPY (SELECT 1) TO 'y' -- more\n '/../../data/obs.csv'", "write_refused"),
+    ("EXPLAIN ANALYZE COPY (SELECT 1) TO 'y'\n'/../../data/obs.csv'", "write_refused"),
+    ("COPY (SELECT 'x'::blob) TO 'evil.du'\n'ckdb' (FORMAT blob)", "write_refused"),
+    ("COPY (SELECT 1) TO %(p)s '/obs.csv'", "parser"),
+    (
+        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a'\n'/../../data/obs')",
+        "write_refused",
+    ),
+    ("COPY (SELECT 1) TO '{outside}/o.csv'", "path_outside"),
+    ("COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+    ("COPY (SELECT 1) TO '../data/obs.csv'", "path_outside"),
+    ("COPY (SELECT 1) TO 'folder/o.csv'", "path_outside"),
+    ("COPY (SELECT 1) TO '/dev/stdout'", "path_outside"),
+    ("COPY (SELECT 1) TO ('{data}/obs.csv')", "write_refused"),
+    ("COPY (SELECT 1) TO 'x' || '/../../data/obs.csv'", "write_refused|parser"),
+    ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+    ("/* TO 'x' */ COPY (SELECT 1 AS \"to\") /* TO */ TO '{data}/obs.csv'", "path_outside"),
+    ("SET enable_external_access = true", "configuration_locked"),
+    ("SET memory_limit = '100GB'", "configuration_locked"),
+    ("RESET allowed_directories", "configuration_locked"),
+    ("PRAGMA enable_profiling", "configuration_locked"),
+    ("BEGIN", "transaction_control"),
+    ("COMMIT", "transaction_control"),
+    ("SELECT * FROM duckdb_extensions()", "access_refused"),
+    ("SELECT * FROM sql", "catalog"),
+    ("CREATE PERSISTENT SECRET s (TYPE s3)", "access_refused|duckdb|configuration_locked"),
+]
+AS_OTHERS = (
+    "read_blob(", "{data}/../outside", "../out*", "'{data}/link.csv'", "li*.csv", "'folder/secret.csv'",
+    "':memory:'", "INSTALL", "IMPORT DATABASE", "EXECUTE p", "CALL ", "FORMAT json)", "ANALYZE PREPARE", "DuckDB.wal", "ANALYZE (true)",
+    "PARTITION_BY", "Filename_Pattern", "('../../data/obs')", "E'..", "FILENAME_PATTERN %(p)s", "-- more", "ANALYZE COPY (SELECT 1) TO 'y'",
+    "evil.du'", "%(p)s '/obs.csv'", "'a'\n", "TO '../data/obs.csv'", "'/dev/stdout'", "TO 'x' ||", "memory_limit", "RESET", "COMMIT",
+)  # fmt: skip
+"""Parts of statements that are another spelling of an attack that `make test` plays."""
+
+
 @pytest.mark.parametrize(
     ("sql", "code"),
-    [
-        ("SELECT * FROM read_text('/proc/self/environ')", "access_refused"),
-        ("SELECT * FROM read_blob('/etc/passwd')", "access_refused"),
-        ("SELECT * FROM glob('/etc/*')", "access_refused"),
-        ("SELECT * FROM '/etc/passwd'", "access_refused|catalog"),
-        (f"SELECT * FROM read_csv('{OUTSIDE}')", "access_refused"),
-        ("SELECT * FROM read_csv('{data}/../outside/secret.csv')", "access_refused"),
-        ("SELECT * FROM read_csv('../outside/secret.csv')", "path_outside"),
-        ("SELECT * FROM read_csv('../out*/secret.csv')", "path_outside"),
-        ("SELECT * FROM read_csv('link.csv')", "path_outside|file_not_found"),
-        ("SELECT * FROM read_csv('{data}/link.csv')", "access_refused"),
-        ("SELECT * FROM read_csv('li*.csv')", "access_refused"),
-        ("SELECT * FROM read_csv('folder/secret.csv')", "path_outside|file_not_found"),
-        ("SELECT * FROM read_csv('{data}/folder/secret.csv')", "access_refused"),
-        ("SELECT * FROM read_csv(getvariable('x'))", "parser|binder|access_refused"),
-        ("SET VARIABLE x = '/etc/passwd'; SELECT * FROM read_text(getvariable('x'))", "access_refused"),
-        ("SELECT * FROM read_csv(%(p)s)", "access_refused"),
-        (
-            "SELECT * FROM read_csv('http://127.0.0.1/x.csv')",
-            "access_refused|io|missing_extension|http|duckdb",
-        ),
-        ("SELECT * FROM 's3://bucket/x.parquet'", "access_refused|io|missing_extension|http|duckdb|catalog"),
-        ("ATTACH '{outside}/x.db'", "statement_refused"),
-        ("ATTACH ':memory:' AS other", "statement_refused"),
-        ("ATTACH 'dbname=postgres' (TYPE postgres)", "statement_refused"),
-        ("INSTALL httpfs", "statement_refused"),
-        ("LOAD httpfs", "statement_refused"),
-        ("EXPORT DATABASE '{outside}/dump'", "statement_refused"),
-        ("IMPORT DATABASE '{outside}'", "statement_refused"),
-        ("PREPARE p AS COPY (SELECT 1) TO '{data}/p.csv'", "statement_refused"),
-        ("EXECUTE p", "statement_refused"),
-        ("PRAGMA import_database('{work}')", "statement_refused"),
-        ("CALL \"import_database\"('{work}')", "statement_refused"),
-        ("EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-        ("EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-        ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-        ("EXPLAIN ANALYZE PREPARE p AS COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
-        ("EXPLAIN ANALYZE EXECUTE p", "statement_refused"),
-        ("COPY (SELECT 'x'::blob) TO 'evil.duckdb' (FORMAT blob)", "write_refused"),
-        ("COPY (SELECT 'x'::blob) TO 'evil.DuckDB.wal' (FORMAT blob)", "write_refused"),
-        (
-            "COPY (SELECT 1 AS a) TO '.' (FORMAT csv, PER_THREAD_OUTPUT, FILE_EXTENSION 'duckdb')",
-            "write_refused",
-        ),
-        ("EXPLAIN (ANALYZE (true)) COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
-        ("EXPLAIN (ANALYZE 'x)') COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-        (
-            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN '../../data/obs')",
-            "write_refused",
-        ),
-        (
-            "COPY (SELECT 1 AS a, 2 AS b) TO 'd' (FORMAT csv, PARTITION_BY (a), FILENAME_PATTERN '../../../data/obs', OVERWRITE_OR_IGNORE)",
-            "write_refused",
-        ),
-        (
-            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, \"Filename_Pattern\" 'x/../../../data/obs')",
-            "write_refused",
-        ),
-        (
-            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN ('../../data/obs'))",
-            "write_refused",
-        ),
-        (
-            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN E'..\\x2f..\\x2fdata/obs')",
-            "write_refused",
-        ),
-        (
-            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a' || '/../../data/obs')",
-            "write_refused|parser",
-        ),
-        (
-            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILE_EXTENSION 'x/../../../data/obs.csv')",
-            "write_refused",
-        ),
-        ("COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN %(p)s)", "write_refused|parser"),
-        ("COPY (SELECT 1) TO 'y'\n'/../../data/obs.csv'", "write_refused"),
-        ("COPY (SELECT 1) TO 'y' -- more\n '/../../data/obs.csv'", "write_refused"),
-        ("EXPLAIN ANALYZE COPY (SELECT 1) TO 'y'\n'/../../data/obs.csv'", "write_refused"),
-        ("COPY (SELECT 'x'::blob) TO 'evil.du'\n'ckdb' (FORMAT blob)", "write_refused"),
-        ("COPY (SELECT 1) TO %(p)s '/obs.csv'", "parser"),
-        (
-            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a'\n'/../../data/obs')",
-            "write_refused",
-        ),
-        ("COPY (SELECT 1) TO '{outside}/o.csv'", "path_outside"),
-        ("COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-        ("COPY (SELECT 1) TO '../data/obs.csv'", "path_outside"),
-        ("COPY (SELECT 1) TO 'folder/o.csv'", "path_outside"),
-        ("COPY (SELECT 1) TO '/dev/stdout'", "path_outside"),
-        ("COPY (SELECT 1) TO ('{data}/obs.csv')", "write_refused"),
-        ("COPY (SELECT 1) TO 'x' || '/../../data/obs.csv'", "write_refused|parser"),
-        ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-        ("/* TO 'x' */ COPY (SELECT 1 AS \"to\") /* TO */ TO '{data}/obs.csv'", "path_outside"),
-        ("SET enable_external_access = true", "configuration_locked"),
-        ("SET memory_limit = '100GB'", "configuration_locked"),
-        ("RESET allowed_directories", "configuration_locked"),
-        ("PRAGMA enable_profiling", "configuration_locked"),
-        ("BEGIN", "transaction_control"),
-        ("COMMIT", "transaction_control"),
-        ("SELECT * FROM duckdb_extensions()", "access_refused"),
-        ("SELECT * FROM sql", "catalog"),
-        ("CREATE PERSISTENT SECRET s (TYPE s3)", "access_refused|duckdb|configuration_locked"),
-    ],
+    parted(HOSTILE, [row for row in HOSTILE if not any(part in row[0] for part in AS_OTHERS)]),
 )
 def test_hostile_sql(failure, folders, sql, code):
     data, work, outside = folders
@@ -365,7 +376,7 @@ def test_errors(failure, params, kind, code):
 
 def test_a_slow_query_is_interrupted(failure, make_context):
     sql = "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range + b.range = 3"
-    error = failure(sql, within=make_context(timeout=0.4))
+    error = failure(sql, within=make_context(timeout=0.2))
     assert (error.kind, error.code) == ("db_timeout", "timeout")
 
 
@@ -411,6 +422,9 @@ def test_a_database_file_serves_one_task_at_a_time(run):
     assert run("SELECT v FROM n", database="one")["rows"] == [{"v": 6}]
 
 
+ROWS = repeated(gate=300, full=3000)
+
+
 @pytest.mark.parametrize("format", ["parquet", "csv", "jsonl"])
 def test_a_secret_in_rows_is_taken_out_of_what_duckdb_writes(format, context, run, tmp_path):
     """Repeated, so that a compressed file would not have it in clear, with a quote that CSV doubles."""
@@ -422,11 +436,11 @@ def test_a_secret_in_rows_is_taken_out_of_what_duckdb_writes(format, context, ru
     secrets.credential("c")
     results = FileResultStore(tmp_path / "kept")
     artifacts = TaskArtifacts(results, 1, "s", max_bytes=1 << 30, masking=secrets.mask_of_stream)
-    query = f"SELECT i, repeat('{secret} ', 40) AS note FROM range(3000) AS r(i)"
+    query = f"SELECT i, repeat('{secret} ', 40) AS note FROM range({ROWS}) AS r(i)"
     ref = run(query, result=format, within=replace(context, artifacts=artifacts))
     with artifacts.open(ref) as stream, artifacts.file(ref, f".{format}") as path:
         content = stream.read()
-        assert b"horse" not in content and len(content) < 1_000_000 * (format != "parquet") + 30_000
+        assert b"horse" not in content and len(content) < 333 * ROWS * (format != "parquet") + 30_000
         reader = {"parquet": "read_parquet", "csv": "read_csv", "jsonl": "read_json"}[format]
         rows = duckdb.sql(f"SELECT i, note FROM {reader}('{path}') ORDER BY i").fetchall()
-    assert len(rows) == 3000 and all(set(note) == {"*", " "} for _, note in rows)
+    assert len(rows) == ROWS and all(set(note) == {"*", " "} for _, note in rows)

@@ -70,7 +70,7 @@ result = [text, os.getcwd() == os.environ['HOME'], os.listdir('.')]
     assert (ground.shared / "left.txt").read_text() == "left\n"
 
 
-@combined(["root-all", "ordinary-landlock"], shape=SHAPES)
+@combined(["ordinary-landlock"], shape=SHAPES)
 def test_nothing_leads_out_of_a_folder(ground, shape):  # noqa: F811
     """Links that are there already, ``..``, names of other places, and what is beside the folder."""
     outside = ground.root / "outside"
@@ -139,7 +139,7 @@ result = found
 """
 
 
-@combined(["root-all", "ordinary-landlock"], shape=["all", "a root of its own", "landlock"])
+@combined(["ordinary-landlock"], shape=["all", "a root of its own", "landlock"])
 def test_only_files_and_folders_are_made_there(ground, shape):  # noqa: F811
     """A kind in the worker that looks where a path leads, and then opens it, finds the same place."""
     code = LED_ASTRAY.replace("FOLDER", repr(str(ground.shared)))
@@ -148,7 +148,7 @@ def test_only_files_and_folders_are_made_there(ground, shape):  # noqa: F811
 
 
 @combined(
-    ["root-all-link", "ordinary-all-link"],
+    ["root-all-link"],
     shape=["all", "a root of its own", "namespaces"],
     by=["plain", "link"],
 )

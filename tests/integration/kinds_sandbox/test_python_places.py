@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.parts import parted
-from tests.waiting import PATIENCE
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: places }\nworkflow:\n  - step: start\n"
 TOOL = "    tool:\n      kind: python\n      code: "
@@ -64,18 +63,10 @@ def noetl(home: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[
         "NOETL_DATABASE_URL": database,
         "NO_COLOR": "1",
     }
-    return subprocess.run(
-        [sys.executable, "-m", "noetl.cli", *words],
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        env=environment,
-        cwd=folder,
-        check=False,
-    )
+    return forked.noetl(*words, env=environment, cwd=folder)
 
 
-GATE = ("folded", "in the workbook")
+GATE = ("folded",)
 
 
 @pytest.mark.parametrize("spelling", parted(SPELLINGS, GATE))

@@ -324,6 +324,18 @@ def complete(server: Server, accepted: list[str]) -> None:
         wait_until(lambda: server.status(execution_id) == "completed", lambda: server.status(execution_id))  # noqa: B023
 
 
+def seen_of_postgres(data: Path) -> str:
+    """Return the end of the log of a database, what its processes call themselves, and where each waits."""
+    shown = [data.with_name("postgres.log").read_text()[-3000:]]
+    shown += sorted(path.name for path in (data / "pg_wal").iterdir())
+    for process in processes_of_all():
+        with contextlib.suppress(OSError):
+            if (process / "cwd").resolve() == data:
+                name = (process / "cmdline").read_text().replace("\0", " ").strip()
+                shown.append(f"{process.name} {name}: {(process / 'wchan').read_text()}")
+    return "\n".join(shown)
+
+
 @pytest.mark.full
 def test_a_server_refuses_while_its_disk_is_full_and_completes_what_it_accepted(crowded):
     server, disk = crowded
@@ -361,7 +373,8 @@ def test_a_database_that_its_full_disk_has_ended_comes_back_with_everything(crow
             for _ in range(200):
                 connection.execute("SELECT pg_logical_emit_message(true, 'x', repeat('x', 1000000))")
     wait_until(
-        lambda: "cannot be started again" in server.log() and "the disk is full" in server.log(), server.log
+        lambda: "cannot be started again" in server.log() and "the disk is full" in server.log(),
+        lambda: f"{server.log()[-2000:]}{seen_of_postgres(disk / 'home' / 'postgres')}",
     )
     status, answer = start(server)
     assert status == 503 and "postgres.log" in answer["hint"], answer

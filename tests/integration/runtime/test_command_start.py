@@ -92,8 +92,13 @@ def probe(place: Path, *words: str) -> dict[str, Any]:
     return told
 
 
-def test_a_run_loads_no_library_that_it_does_not_use_and_looks_through_none_for_garbage(place):
-    told = probe(place, "run", "hello.yaml")
+@pytest.fixture(scope="module")
+def told(place: Path) -> dict[str, Any]:
+    """What a second run did."""
+    return probe(place, "run", "hello.yaml")
+
+
+def test_a_run_loads_no_library_that_it_does_not_use_and_looks_through_none_for_garbage(told):
     found = set(told["modules"])
     assert told["frozen"] > 10_000, "objects of modules"
     assert {"psycopg", "noetl.kinds.python", "noetl.runtime.local.process"} <= found, (
@@ -102,8 +107,7 @@ def test_a_run_loads_no_library_that_it_does_not_use_and_looks_through_none_for_
     assert sorted(found & UNUSED) == []
 
 
-def test_a_run_asks_the_database_little_and_starts_few_processes(place):
-    told = probe(place, "run", "hello.yaml")
+def test_a_run_asks_the_database_little_and_starts_few_processes(told):
     assert told["signed"] <= 1 + told["threads"], "migrations, and at most one session for each thread"
     # The two that are left out are asked again while an execution lasts.
     asked = [name for name in told["statements"] if name not in ("main_events", "list_named")]

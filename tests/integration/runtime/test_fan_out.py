@@ -21,7 +21,7 @@ STALL = 240.0
     [
         # More loops in one batch than a store remembers.
         pytest.param(300, 20, id="children with loops", marks=pytest.mark.full),
-        pytest.param(repeated(gate=1000, full=3000), 0, id="children of one step"),
+        pytest.param(repeated(gate=500, full=3000), 0, id="children of one step"),
     ],
 )
 def test_everything_that_is_issued_comes_back(database, tmp_path, children, items):

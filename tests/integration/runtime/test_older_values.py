@@ -28,8 +28,8 @@ pytestmark = pytest.mark.postgres
 OLDER = Path(__file__).parent / "older"
 PATHS = sorted(OLDER.glob("*.yaml"))
 SAMPLE = sampled(path.stem.replace("-", "/", 1) for path in PATHS)
-GATE = [path for path in PATHS if path.stem.replace("-", "/", 1) in SAMPLE]
-"""One of those whose names begin with the same word."""
+GATE = [path for path in PATHS if path.stem.replace("-", "/", 1) in SAMPLE][::2]
+"""One of those whose names begin with the same word; every other word."""
 RESULT = "# result: "
 UNCLEAR = {"branches", "code-templates", "number-guard", "sql-joined-list"}
 """What ``noetl migrate`` decides or repairs: as they are, they are refused or fail."""

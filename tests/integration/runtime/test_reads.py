@@ -16,7 +16,7 @@ from tests.parts import repeated
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.postgres
-EACH, MORE = repeated(gate=6, full=12), repeated(gate=200, full=500)
+EACH, MORE = repeated(gate=3, full=12), repeated(gate=200, full=500)
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {{ name: {0}, path: reads/{0} }}\n"
 PLAIN = """workflow:
   - { step: start, tool: { kind: noop, args: { a: 1 } }, next: { arcs: [{ step: b }] } }

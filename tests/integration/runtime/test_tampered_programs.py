@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from noetl.domain.capability_tokens import KeyRing, sign_program
+from tests.forked import Forked
 from tests.integration.api.test_serve import Client
 from tests.waiting import PATIENCE
 
@@ -31,23 +32,15 @@ def playbook(name: str, said: str = "honest") -> str:
 @contextmanager
 def serving(home: Path, database: str, told: Path) -> Iterator[Client]:
     """A server in a process of its own; ``told``: the file that takes its log."""
-    with told.open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "noetl.cli", "serve", "--port", "0", "--json"],
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            env={**os.environ, "NOETL_DATABASE_URL": database, "NOETL_HOME": str(home)},
-        )
-        try:
-            assert process.stdout is not None
-            address = json.loads(process.stdout.readline())["address"]
-            yield Client(address, (home / "token").read_text().strip())
-            process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
-        finally:
-            process.kill()
-            process.communicate()
+    environ = {**os.environ, "NOETL_DATABASE_URL": database, "NOETL_HOME": str(home)}
+    process = Forked("noetl.cli.main", argv=("serve", "--port", "0", "--json"), env=environ, errors=told)
+    try:
+        address = json.loads(process.stdout.readline())["address"]
+        yield Client(address, (home / "token").read_text().strip())
+        os.kill(process.pid, signal.SIGTERM)
+        process.wait(PATIENCE)
+    finally:
+        process.kill()
 
 
 def entry(home: Path, mark: str) -> Path:

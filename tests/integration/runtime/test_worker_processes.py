@@ -19,6 +19,7 @@ from noetl.runtime.local.worker_process import processes
 from noetl.runtime.settings import Settings
 from noetl.services.history.replay import replay
 from tests.bench.playbooks import chain
+from tests.parts import parted, repeated
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.postgres
@@ -61,14 +62,21 @@ workflow:
 
 
 ONE = {"NOETL_WORKER_PROCESSES": "1"}
+SEVERAL = repeated(gate=8, full=20)
+MORE = repeated(gate=40, full=50)
+"""Executions at once."""
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command goes to a worker process, from the first one on that is there."""
-    monkeypatch.setattr(processes, "BUSY", 0)
-    monkeypatch.setattr(processes, "CROWDED", 1)
-    monkeypatch.setattr(processes, "RESTART_SECONDS", (0.0,))
+    send_at_once(monkeypatch)
+
+
+def send_at_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(processes, "BUSY", 0)
+    patch.setattr(processes, "CROWDED", 1)
+    patch.setattr(processes, "RESTART_SECONDS", (0.0,))
 
 
 @contextmanager
@@ -93,22 +101,42 @@ def warm(runtime: LocalRuntime) -> int:
     return int(wait_until(lambda: runtime._processes.pids, "a worker process")[0])
 
 
-def test_steps_and_loops_have_the_results_that_they_have_here(tmp_path, database, at_once):
-    with running(tmp_path, database) as runtime:
-        (pid,) = runtime._processes.pids
-        _gives_way(pid)
-        entry = runtime.register(WHERE, source_name="where.yaml")
-        found = runtime.start_many(entry, [{}] * 20)
-        runtime.run_until(found, timeout=PATIENCE)
-        assert {runtime.status(one) for one in found} == {"completed"}
-        for one in found:
-            slots = runtime.store.slots(one)
-            assert slots["step", "second"]["data"]["results"] == [n * n for n in range(30)]
-            assert slots["step", "start"]["data"]["group"] != os.getpgid(0)
-            page = runtime.task_logs.read(one, "", 10, everything=True)
-            assert [line.line for line in page.lines] == ["from the code"]
-            assert replay(runtime.store, one).agrees
-        assert not any(gauge.waiting or gauge.in_flight for gauge in runtime.gauges())
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory, module_database: str) -> Iterator[LocalRuntime]:
+    """A runtime with a worker process, to which each command goes."""
+    with pytest.MonkeyPatch.context() as patch:
+        send_at_once(patch)
+        with running(tmp_path_factory.mktemp("shared"), module_database) as runtime:
+            yield runtime
+
+
+@pytest.fixture
+def given(shared: LocalRuntime, tmp_path: Path) -> Path:
+    """A folder of the test, of which tasks of the shared runtime know."""
+    folder = Path(shared.settings.task_folders[0]) / tmp_path.name
+    folder.mkdir()
+    return folder
+
+
+def test_steps_and_loops_have_the_results_that_they_have_here(shared, at_once):
+    (pid,) = shared._processes.pids
+    _gives_way(pid)
+    entry = shared.register(WHERE, source_name="where.yaml")
+    found = shared.start_many(entry, [{}] * SEVERAL)
+    shared.run_until(found, timeout=PATIENCE)
+    assert {shared.status(one) for one in found} == {"completed"}
+    for one in found:
+        slots = shared.store.slots(one)
+        assert slots["step", "second"]["data"]["results"] == [n * n for n in range(30)]
+        assert slots["step", "start"]["data"]["group"] != os.getpgid(0)
+        page = shared.task_logs.read(one, "", 10, everything=True)
+        assert [line.line for line in page.lines] == ["from the code"]
+        assert replay(shared.store, one).agrees
+
+    def idle() -> bool:
+        return not any(gauge.waiting or gauge.in_flight for gauge in shared.gauges())
+
+    wait_until(idle, "the places that the last commands held")
 
 
 def _gives_way(pid: int) -> None:
@@ -133,57 +161,63 @@ workflow:
 """
 
 
-@contextmanager
-def two_processes(home: Path, database: str) -> Iterator[LocalRuntime]:
+@pytest.fixture(scope="module")
+def shared_pair(tmp_path_factory, databases) -> Iterator[LocalRuntime]:
     """A runtime with two worker processes, each of which runs one command of each pool at a time."""
     two_of_each = {f"NOETL_{name}_WORKERS": "2" for name in ("IO", "CPU", "PYTHON")}
-    with running(home, database, {"NOETL_WORKER_PROCESSES": "2", **two_of_each}) as runtime:
-        wait_until(lambda: len(runtime._processes.pids) == 2, "both processes")
-        yield runtime
+    env = {"NOETL_WORKER_PROCESSES": "2", **two_of_each}
+    with pytest.MonkeyPatch.context() as patch, databases.fresh() as database:
+        send_at_once(patch)
+        with running(tmp_path_factory.mktemp("pair"), database, env) as runtime:
+            yield runtime
 
 
-def test_no_command_waits_for_a_long_one_while_another_process_is_idle(tmp_path, database, at_once):
+@pytest.fixture
+def pair(shared_pair: LocalRuntime) -> LocalRuntime:
+    wait_until(lambda: len(shared_pair._processes.pids) == 2, "both processes")
+    return shared_pair
+
+
+def test_no_command_waits_for_a_long_one_while_another_process_is_idle(pair, at_once):
     """More of them than are sent ahead, and while one of the two processes runs the long one."""
-    with two_processes(tmp_path, database) as runtime:
-        long = runtime.register(STUCK, source_name="stuck.yaml")
-        (stuck,) = runtime.start_many(long, [{"folder": str(tmp_path / "given")}])
-        wait_until(lambda: (tmp_path / "given" / "begun").exists(), "the long command")
-        found = runtime.start_many(runtime.register(WAITING, source_name="waiting.yaml"), [{}] * 50)
-        runtime.run_until(found, timeout=PATIENCE)
-        assert {runtime.status(one) for one in found} == {"completed"} and runtime.status(stuck) == "running"
-        (tmp_path / "given" / "go").touch()
-        runtime.run_until([stuck], timeout=PATIENCE)
-        assert runtime.status(stuck) == "completed"
-        assert all(replay(runtime.store, one).agrees for one in (stuck, *found))
+    given = Path(pair.settings.task_folders[0])
+    long = pair.register(STUCK, source_name="stuck.yaml")
+    (stuck,) = pair.start_many(long, [{"folder": str(given)}])
+    wait_until((given / "begun").exists, "the long command")
+    found = pair.start_many(pair.register(WAITING, source_name="waiting.yaml"), [{}] * MORE)
+    pair.run_until(found, timeout=PATIENCE)
+    assert {pair.status(one) for one in found} == {"completed"} and pair.status(stuck) == "running"
+    (given / "go").touch()
+    pair.run_until([stuck], timeout=PATIENCE)
+    assert pair.status(stuck) == "completed"
+    assert all(replay(pair.store, one).agrees for one in (stuck, *found))
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_one_of_two_processes_is_killed_and_all_of_their_work_is_done(tmp_path, database, at_once, place):
-    with two_processes(tmp_path, database) as runtime:
-        entry = runtime.register(WAITING, source_name="waiting.yaml")
-        for pid in runtime._processes.pids:
-            _gives_way(pid)
-        found = runtime.start_many(entry, [{}] * 20)
-        os.kill(runtime._processes.pids[place], signal.SIGKILL)
-        runtime.run_until(found, timeout=PATIENCE)
-        assert {runtime.status(one) for one in found} == {"completed"}
-        assert {runtime.store.slots(one)["step", "second"]["data"]["value"] for one in found} == {7}
-        assert all(replay(runtime.store, one).agrees for one in found)
+@pytest.mark.parametrize("place", parted([0, 1], [1]))
+def test_one_of_two_processes_is_killed_and_all_of_their_work_is_done(pair, at_once, place):
+    entry = pair.register(WAITING, source_name="waiting.yaml")
+    for pid in pair._processes.pids:
+        _gives_way(pid)
+    found = pair.start_many(entry, [{}] * SEVERAL)
+    os.kill(pair._processes.pids[place], signal.SIGKILL)
+    pair.run_until(found, timeout=PATIENCE)
+    assert {pair.status(one) for one in found} == {"completed"}
+    assert {pair.store.slots(one)["step", "second"]["data"]["value"] for one in found} == {7}
+    assert all(replay(pair.store, one).agrees for one in found)
 
 
-def test_a_killed_process_loses_and_doubles_nothing(tmp_path, database, at_once):
-    with running(tmp_path, database) as runtime:
-        entry = runtime.register(chain(5, "python"), source_name="chain.yaml")
-        found = runtime.start_many(entry, [{}] * 60)
-        before = runtime._processes.pids
-        for pid in before:
-            os.kill(pid, signal.SIGKILL)
-        runtime.run_until(found, timeout=PATIENCE)
-        assert {runtime.status(one) for one in found} == {"completed"}
-        assert {runtime.store.slots(one)["step", "s4"]["data"]["value"] for one in found} == {5}
-        assert all(replay(runtime.store, one).agrees for one in found)
-        assert any("ended with -9" in line for line in runtime.lines)
-        assert warm(runtime) not in before, "another one is started"
+def test_a_killed_process_loses_and_doubles_nothing(shared, at_once):
+    entry = shared.register(chain(5, "python"), source_name="chain.yaml")
+    found = shared.start_many(entry, [{}] * (3 * SEVERAL))
+    before = shared._processes.pids
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    shared.run_until(found, timeout=PATIENCE)
+    assert {shared.status(one) for one in found} == {"completed"}
+    assert {shared.store.slots(one)["step", "s4"]["data"]["value"] for one in found} == {5}
+    assert all(replay(shared.store, one).agrees for one in found)
+    assert any("ended with -9" in line for line in shared.lines)
+    assert warm(shared) not in before, "another one is started"
 
 
 @pytest.mark.full
@@ -206,14 +240,13 @@ def test_a_command_that_kills_its_process_is_given_up_and_spares_the_engine(
         assert sum("ended with -9" in line for line in runtime.lines) == 3
 
 
-def test_what_runs_there_is_cancelled_there(tmp_path, database, at_once):
-    with running(tmp_path, database) as runtime:
-        entry = runtime.register(STUCK, source_name="stuck.yaml")
-        (one,) = runtime.start_many(entry, [{"folder": str(tmp_path / "given")}])
-        wait_until((tmp_path / "given" / "begun").exists, "the code")
-        runtime.cancel(one, "enough", "me")
-        assert runtime.status(one) == "cancelled"
-        wait_until(lambda: not runtime._here, "the end of the command")
+def test_what_runs_there_is_cancelled_there(shared, given, at_once):
+    entry = shared.register(STUCK, source_name="stuck.yaml")
+    (one,) = shared.start_many(entry, [{"folder": str(given)}])
+    wait_until((given / "begun").exists, "the code")
+    shared.cancel(one, "enough", "me")
+    assert shared.status(one) == "cancelled"
+    wait_until(lambda: not shared._here, "the end of the command")
 
 
 def test_a_runtime_that_closes_takes_its_processes_with_it(tmp_path, database, at_once):
@@ -232,18 +265,17 @@ def test_a_runtime_that_closes_takes_its_processes_with_it(tmp_path, database, a
         assert runtime.status(one) == "completed"
 
 
-def test_a_signal_to_each_process_of_the_service_leaves_what_runs(tmp_path, database, at_once):
+def test_a_signal_to_each_process_of_the_service_leaves_what_runs(shared, given, at_once):
     """As systemd sends it by default. The process with the engine ends the others, after the commands that run."""
-    with running(tmp_path, database) as runtime:
-        entry = runtime.register(STUCK, source_name="stuck.yaml")
-        (one,) = runtime.start_many(entry, [{"folder": str(tmp_path / "given")}])
-        wait_until((tmp_path / "given" / "begun").exists, "the code")
-        pids = runtime._processes.pids
-        for pid in pids:
-            os.kill(pid, signal.SIGTERM)
-        (tmp_path / "given" / "go").touch()
-        runtime.run_until([one], timeout=PATIENCE)
-        assert runtime.status(one) == "completed" and runtime._processes.pids == pids
+    entry = shared.register(STUCK, source_name="stuck.yaml")
+    (one,) = shared.start_many(entry, [{"folder": str(given)}])
+    wait_until((given / "begun").exists, "the code")
+    pids = shared._processes.pids
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)
+    (given / "go").touch()
+    shared.run_until([one], timeout=PATIENCE)
+    assert shared.status(one) == "completed" and shared._processes.pids == pids
 
 
 def alive(pid: int) -> bool:

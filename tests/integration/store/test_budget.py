@@ -7,6 +7,7 @@ import re
 import tempfile
 from itertools import pairwise
 
+import psycopg
 import pytest
 
 from noetl.adapters.postgres import PostgresExecutionStore
@@ -18,6 +19,7 @@ from noetl.domain.variables import VariableWrite
 from noetl.domain.workers.lease_owners import lease
 from noetl.ports.executions.execution_store import GateChange, LoadRequest, TimerChange, Wake
 from noetl.services.queries.read_execution import list_executions
+from tests.contract.builders import Make
 
 pytestmark = pytest.mark.postgres
 
@@ -190,6 +192,19 @@ def test_nothing_is_read_from_end_to_end(store, admin, make):
     assert {name for name, count in after.items() if count > before[name]} == set()
 
 
+@pytest.fixture(scope="module")
+def full_tables(module_database):
+    """Somebody who looks into a database with rows in all tables, and with statistics."""
+    store = PostgresExecutionStore(module_database)
+    for base in range(3):
+        for _ in zip(range(4), exercise(store, Make(), EID + base * 10_000), strict=False):
+            pass
+    store.close()
+    with psycopg.connect(module_database, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+        yield connection
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -211,18 +226,13 @@ def test_nothing_is_read_from_end_to_end(store, admin, make):
         "remove_schedule_moments",
     ],
 )
-def test_plans_of_hot_queries_use_indexes_on_full_tables(admin, store, make, name):
-    for base in range(3):
-        for _ in zip(range(4), exercise(store, make, EID + base * 10_000), strict=False):
-            pass
-    assert_uses_indexes(admin, query(name).text)
+def test_plans_of_hot_queries_use_indexes_on_full_tables(full_tables, name):
+    assert_uses_indexes(full_tables, query(name).text)
 
 
 @pytest.mark.parametrize("name", ["old_roots", "children_after", "tree_is_old", "told_of", "any_lives"])
-def test_plans_of_what_retention_asks_use_indexes(admin, store, make, name):
-    for _ in zip(range(4), exercise(store, make), strict=False):
-        pass
-    (body,) = admin.execute("SELECT prosrc FROM pg_proc WHERE proname = %s", (name,)).fetchone()
+def test_plans_of_what_retention_asks_use_indexes(full_tables, name):
+    (body,) = full_tables.execute("SELECT prosrc FROM pg_proc WHERE proname = %s", (name,)).fetchone()
     for parameter, value in {
         "p_before": "now()",
         "p_limit": "10",
@@ -234,11 +244,10 @@ def test_plans_of_what_retention_asks_use_indexes(admin, store, make, name):
         ">= before": ">= now()",
     }.items():
         body = body.replace(parameter, value)
-    assert_uses_indexes(admin, body.encode())
+    assert_uses_indexes(full_tables, body.encode())
 
 
 def assert_uses_indexes(admin, text):
-    admin.execute("ANALYZE")
     admin.execute("SET plan_cache_mode = force_generic_plan")
     admin.execute("SET enable_seqscan = off")
     plan = "\n".join(row[0] for row in admin.execute(b"EXPLAIN (GENERIC_PLAN) " + text).fetchall())

@@ -21,6 +21,7 @@ from noetl.adapters.embedded import processes
 from noetl.adapters.embedded.server import home, open_embedded
 from noetl.adapters.postgres import migrations
 from noetl.domain.errors import InfrastructureError
+from tests.parts import repeated
 from tests.waiting import PATIENCE, wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
@@ -37,10 +38,20 @@ print(server.stop(), flush=True)
 
 
 @pytest.fixture(scope="module")
-def made():
-    """A data folder that was used once and left in order."""
+def first_start():
+    """What the first start of a folder left that is tested: executions, and whether it writes to disk."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def made(first_start):
+    """A data folder that was used once and left in order; before that, a start was killed half way."""
     root = Path(tempfile.mkdtemp(prefix="noetl-emb-"))
+    (root / "pg.new" / "base").mkdir(parents=True)
+    (root / "pg.secret").write_text("of the attempt before")
     with open_embedded(root / "pg") as server, psycopg.connect(server.dsn(), autocommit=True) as connection:
+        first_start["executions"] = connection.execute("SELECT count(*) FROM noetl.execution").fetchone()
+        first_start["fsync"] = connection.execute("SHOW fsync").fetchone()
         connection.execute("CREATE TABLE kept (value TEXT)")
         connection.execute("INSERT INTO kept VALUES ('durable')")
     yield root / "pg"
@@ -136,7 +147,7 @@ def test_a_server_whose_only_user_was_killed_is_taken_over(folder):
 def test_a_killed_server_is_started_again_by_whom_its_starter_outlives(folder):
     """The process that started the server lives on. The dead server must not look alive to the next start."""
     with open_embedded(folder) as server:
-        for _ in range(3):
+        for _ in range(repeated(gate=1, full=3)):
             leader = int(processes.pid_file_line(folder, 0))
             os.kill(leader, signal.SIGKILL)
             wait_until(
@@ -196,14 +207,10 @@ def test_a_number_that_the_server_of_another_folder_has_by_now_does_not_stop_a_s
         shutil.rmtree(root, ignore_errors=True)
 
 
-def test_a_start_that_was_killed_half_way_is_done_again(tmp_path_factory):
-    root = Path(tempfile.mkdtemp(prefix="noetl-emb-"))
-    (root / "pg.new" / "base").mkdir(parents=True)
-    (root / "pg.secret").write_text("of the attempt before")
-    with open_embedded(root / "pg") as server, psycopg.connect(server.dsn()) as connection:
-        assert connection.execute("SELECT count(*) FROM noetl.execution").fetchone() == (0,)
-        assert connection.execute("SHOW fsync").fetchone() == ("on",)
-    shutil.rmtree(root)
+def test_a_start_that_was_killed_half_way_is_done_again(made, first_start):
+    assert first_start == {"executions": (0,), "fsync": ("on",)}
+    assert made.is_dir() and not made.with_name("pg.new").exists()
+    assert made.with_name("pg.secret").read_text() != "of the attempt before"
 
 
 def test_starting_again_changes_nothing(folder):

@@ -367,7 +367,7 @@ def test_a_partition_of_which_much_is_needed_waits_and_is_swept(place, monkeypat
 
 def test_there_are_never_many_partitions_however_long_they_wait(place, monkeypatch):
     monkeypatch.setattr(adapter, "MOST_MOVED", 0)
-    counts, days = [], repeated(gate=100, full=300)
+    counts, days = [], repeated(gate=60, full=300)
     for day in range(days):
         place.now = NOW + day * DAY
         place.run(place.now, status="running")

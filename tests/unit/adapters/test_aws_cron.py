@@ -10,11 +10,12 @@ import pytest
 from noetl.adapters.aws.cron import aws_cron, aws_rate
 from noetl.domain.automations.schedules import Timing, next_fires
 from noetl.domain.errors import InvalidInputError
+from tests.parts import over
 
 START = datetime(2027, 2, 20, 22, 58, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@over(
     ("five", "six"),
     [
         ("* * * * *", "* * * * ? *"),
@@ -81,7 +82,7 @@ def a_field(rng: random.Random, first: int, last: int) -> str:
     return rng.choice(forms)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@over("seed", range(60))
 def test_it_fires_when_the_local_scheduler_does(seed):
     rng = random.Random(seed)
     fields = [a_field(rng, *bounds) for bounds in ((0, 59), (0, 23), (1, 28), (1, 12), (0, 7))]
@@ -90,7 +91,7 @@ def test_it_fires_when_the_local_scheduler_does(seed):
     assert aws_fires(aws_cron(five), 40) == next_fires(Timing(cron=five), START.timestamp(), 40), five
 
 
-@pytest.mark.parametrize(
+@over(
     ("five", "code"),
     [
         ("0 0 13 * 5", "invalid_cron"),

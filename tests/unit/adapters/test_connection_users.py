@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from noetl.adapters.connection_users import user_of
+from tests.parts import over
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc/net")
 
@@ -29,7 +30,7 @@ def test_the_user_of_a_local_connection(family, address):
             assert user_of((address, 1), ends[1]) is None, "there is no such connection"
 
 
-@pytest.mark.parametrize("client", [None, ("", 0), ("testclient", 50000), ("203.0.113.9", 4321)])
+@over("client", [None, ("", 0), ("testclient", 50000), ("203.0.113.9", 4321)])
 def test_who_is_not_known(client):
     assert user_of(client, ("127.0.0.1", 8765)) is None
     assert user_of(("127.0.0.1", 8765), None) is None

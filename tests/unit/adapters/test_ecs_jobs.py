@@ -13,6 +13,7 @@ from noetl.domain.events import WorkAdvanced
 from noetl.domain.workers.container_jobs import Job, JobOrder
 from noetl.services.automations.ingest_task_stopped import take_job_end
 from tests.contract.clouds import mocked_aws
+from tests.parts import over
 
 ORDER = JobOrder(
     "example/image:1",
@@ -85,7 +86,7 @@ def test_an_order_is_a_task_of_a_definition_that_is_made_once(ground):
     assert jobs.logs(name, 10) == "a\nb\n"
 
 
-@pytest.mark.parametrize(
+@over(
     ("task", "found"),
     [
         ({"lastStatus": "PENDING"}, Job("running")),

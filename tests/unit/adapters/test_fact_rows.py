@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.adapters.postgres.executions.fact_rows import plain, short
 from noetl.domain.facts import facts as f
 from noetl.domain.facts.facts import encode_facts
+from tests.parts import over
 
 DONE = f.CallDone(9, "s8", result={"value": [[9]]})
 
@@ -49,13 +48,13 @@ WHOLE = {
 }
 
 
-@pytest.mark.parametrize("facts", SHORT.values(), ids=list(SHORT))
+@over("facts", SHORT.values(), ids=list(SHORT))
 def test_what_follows_from_the_first_fact_is_kept_once(facts):
     kept = short(facts)
     assert kept.endswith(b',[10,"s9",8,"python"]]') and len(kept) <= len(facts) - 200
     assert plain(kept) == facts
 
 
-@pytest.mark.parametrize("facts", WHOLE.values(), ids=list(WHOLE))
+@over("facts", WHOLE.values(), ids=list(WHOLE))
 def test_other_rows_are_kept_as_they_are(facts):
     assert short(facts) == plain(facts) == facts

@@ -9,13 +9,14 @@ from noetl.adapters.postgres.connection import unreachable
 from noetl.adapters.postgres.server_machine import remote_host
 from noetl.cli.commands.database import unusable
 from noetl.domain.errors import InfrastructureError
+from tests.parts import over
 
 HERE = "host=/home/ada/.noetl/postgres/socket dbname=noetl"
 FAR = "postgresql://noetl:secret@db.example.com:5432/noetl"
 REFUSED = 'connection failed: connection to server at "10.0.0.9", port 5432 failed: '
 
 
-@pytest.mark.parametrize(
+@over(
     ("dsn", "host"),
     [
         ("", None),
@@ -55,7 +56,7 @@ SHORTAGES = [
 ]
 
 
-@pytest.mark.parametrize(("words", "here", "far"), SHORTAGES)
+@over(("words", "here", "far"), SHORTAGES)
 def test_a_shortage_is_that_of_the_machine_of_the_database(words, here, far):
     error = psycopg.OperationalError(REFUSED + words)
     for described in (unreachable(error, HERE), unusable(error, HERE, "check its address")):

@@ -12,6 +12,7 @@ from noetl.adapters.aws.sqs import SqsQueue
 from noetl.domain.errors import InfrastructureError
 from noetl.ports.queue import Delivery, Outgoing
 from noetl.services.orchestrator.dead_letters import lay_aside
+from tests.parts import over
 from tests.waiting import PATIENCE
 
 URL = "https://sqs.eu-central-1.amazonaws.com/000000000000/q"
@@ -79,7 +80,7 @@ def test_a_queue_that_goes_away_midway_leaves_the_rest_to_the_caller():
     assert len(client.requests) == 2
 
 
-@pytest.mark.parametrize(
+@over(
     ("error", "code", "retryable"),
     [
         (refused("ServiceUnavailable", 503), "aws_failed", True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.api.table import ROUTES
+from tests.parts import over
 from tests.unit.api.ground import HELLO, Ground
 from tests.unit.api.test_callbacks import FREE, answer, asked
 
@@ -12,7 +13,7 @@ TWICE = '{"path": "demo/hello", "payload": {"n": [{"a": 1, "a": 2}]}}'
 READ = [route for route in ROUTES if route.body is not None]
 
 
-@pytest.mark.parametrize("route", READ, ids=lambda route: f"{route.method} {route.path}")
+@over("route", READ, ids=lambda route: f"{route.method} {route.path}", ground=Ground)
 def test_every_door_that_reads_json_refuses_a_key_twice(ground: Ground, route):
     begun = ground.run()
     path = "/".join(begun if part.startswith("{") else part for part in route.path.split("/"))
@@ -40,7 +41,7 @@ def test_a_webhook_with_a_key_twice_starts_nothing(ground: Ground, kind: str):
     assert ground.ask("GET", "/api/executions").json["executions"] == []
 
 
-@pytest.mark.parametrize("key", ["schlüssel", "ключ", "caf\u00e9", "a\u00a0b"])
+@over("key", ["schlüssel", "ключ", "caf\u00e9", "a\u00a0b"], ground=Ground)
 def test_a_key_of_requests_beyond_ascii_is_refused(ground: Ground, key: str):
     ground.register(HELLO)
     refused = ground.ask("POST", "/api/executions", {"path": "demo/hello"}, headers={"idempotency-key": key})

@@ -47,7 +47,7 @@ _headers = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=repeated(gate=100, full=400))
+@settings(max_examples=repeated(gate=60, full=400))
 @given(
     st.sampled_from(ROUTES),
     _bodies,

@@ -16,6 +16,7 @@ from noetl.domain.outcomes.outcomes import Outcome
 from noetl.domain.workers.command_token import HEADER
 from noetl.ports.queue import Outgoing
 from noetl.services.orchestrator.ingest_worker_events import resume_batches
+from tests.parts import over
 from tests.unit.api.ground import HELLO, Ground
 
 LOOP = HELLO.replace("demo/hello", "demo/loop").replace(
@@ -65,7 +66,7 @@ def beside(ground: Ground, execution_id: int) -> list[str]:
         return [fact["name"] for row in rows if row.lane == -1 for fact in json.loads(row.facts)]
 
 
-@pytest.mark.parametrize("how", ["name", "event_type", "header", "message", "worker.done"])
+@over("how", ["name", "event_type", "header", "message", "worker.done"], ground=Ground)
 def test_an_outcome_moves_its_execution_on(ground, how):
     command = ground.issued()
     body, headers = body_of(ground, command), {}
@@ -109,12 +110,12 @@ def test_a_sign_of_life_changes_nothing(ground):
     assert ground.signs == [(command.execution_id, command.command_id, 1, 0)] * 2 and not ground.forwarded
 
 
-@pytest.mark.parametrize(
+@over(
     "change",
     [
         {"command_id": "2"}, {"attempt": 2}, {"turn": 1}, {"run": 9}, {"step": "other"}, {"program": "x"}, {"stage": "case"},
         {"execution_id": 7},
-    ],
+    ], ground=Ground,
 )  # fmt: skip
 def test_a_token_speaks_for_nothing_but_its_command(ground, change):
     command = ground.issued()
@@ -135,7 +136,7 @@ def test_what_only_the_engine_may_say_is_refused(ground):
     assert not ground.forwarded
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "code"),
     [
         ({}, "body_invalid"),
@@ -146,6 +147,7 @@ def test_what_only_the_engine_may_say_is_refused(ground):
         ({"event": {"type": "nothing"}}, "forbidden"),
         ({"event": {"type": "command"}, "v": 99}, "forbidden"),
     ],
+    ground=Ground,
 )
 def test_what_is_no_event_is_told(ground, body, code):
     reply = ground.ask("POST", "/api/events", body)
@@ -420,7 +422,7 @@ def test_a_batch_that_breaks_its_handler_ends_where_its_sender_sees_it(ground):
     assert [one["code"] for one in ground.ask("GET", where).json["told"]] == ["batch_broken"] * 2
 
 
-@pytest.mark.parametrize(
+@over(
     ("events", "status", "code"),
     [
         ([], 422, "batch_size"),
@@ -429,6 +431,7 @@ def test_a_batch_that_breaks_its_handler_ends_where_its_sender_sees_it(ground):
         ([{"name": "nothing"}], 422, "event_invalid"),
         ([5], 422, "body_invalid"),
     ],
+    ground=Ground,
 )
 def test_batches_that_are_none_are_refused_whole(ground, events, status, code):
     reply = ground.ask("POST", "/api/events/batch", {"events": events})

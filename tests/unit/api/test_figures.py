@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-import pytest
-
-from tests.unit.api.ground import FAILING, GATED, HELLO
+from tests.parts import over
+from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 ASKING = HELLO.replace("demo/hello", "demo/asking").replace(
     'kind: double, value: "{{ workload.n }}"', 'kind: wait, approve: true, message: "Pay?"'
@@ -37,7 +36,7 @@ def test_endings_of_several_playbooks_come_in_one_answer(ground):
         assert sum(bucket["ended"] for bucket in one["buckets"]) == one["ended"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "query"),
     [
         ({"paths": []}, {}),
@@ -46,6 +45,7 @@ def test_endings_of_several_playbooks_come_in_one_answer(ground):
         ({"paths": ["p"]}, {"bucket": "60", "ended_after": "0"}),
         ({"paths": ["p"]}, {"bucket": "7 days"}),
     ],
+    ground=Ground,
 )
 def test_activity_of_none_of_too_many_and_of_a_bad_window_is_refused(ground, body, query):
     answer = ground.ask("POST", "/api/executions/activity", body, query=query)
@@ -73,7 +73,7 @@ def test_failures_say_playbook_code_and_the_latest_execution(ground):
     assert ground.ask("GET", "/api/executions/failures", query={"path": "demo/hello"}).json["failures"] == []
 
 
-@pytest.mark.parametrize(
+@over(
     ("query", "code", "said"),
     [
         ({"bucket": "1"}, "invalid_parameter", "bucket"),
@@ -81,6 +81,7 @@ def test_failures_say_playbook_code_and_the_latest_execution(ground):
         ({"ended_after": "20", "ended_before": "10"}, "invalid_window", "is empty"),
         ({"ended_after": "yesterday"}, "invalid_parameter", "yesterday"),
     ],
+    ground=Ground,
 )
 def test_a_window_that_makes_no_sense_is_refused(ground, query, code, said):
     answer = ground.ask("GET", "/api/executions/stats", query=query)

@@ -13,6 +13,7 @@ from noetl.domain.errors import InfrastructureError, InvalidInputError, TaskErro
 from noetl.domain.kinds import Credential
 from noetl.domain.workers.command_token import HEADER, Capability, read_capability
 from noetl.runtime.aws.keys import EVERY_SECONDS
+from tests.parts import over
 from tests.unit.api.ground import Ground, request
 
 RING = KeyRing.of(["a key that no worker has"])
@@ -279,7 +280,7 @@ def test_what_nobody_registered_or_is_computed_is_looked_for_elsewhere(code):
     assert len(api.asked) == (2 if "found" in code else 3)
 
 
-@pytest.mark.parametrize(
+@over(
     ("answer", "kind", "code", "asked"),
     [
         (AWAY, "connection", "credentials_away", 4),
@@ -308,16 +309,16 @@ def test_a_moment_without_an_answer_is_waited_out():
 
 
 def test_the_same_request_keeps_a_credential_once(ground):
-    def put(key: str, **over):
-        body = {"name": "often", "type": "bearer", "data": {"token": "one"}, **over}
+    def put(key: str, **fields):
+        body = {"name": "often", "type": "bearer", "data": {"token": "one"}, **fields}
         return ground.ask("POST", "/api/credentials", body, headers={"idempotency-key": key})
 
     first = put("k1")
     assert (first.status, first.json["version"]) == (201, 1)
     again = put("k1")
     assert (again.status, again.json) == (201, first.json)
-    for over in ({"data": {"token": "two"}}, {"tags": ["x"]}, {"type": "generic"}):
-        refused = put("k1", **over)
+    for fields in ({"data": {"token": "two"}}, {"tags": ["x"]}, {"type": "generic"}):
+        refused = put("k1", **fields)
         assert (refused.status, refused.json["code"]) == (
             409,
             "idempotency_key_reused",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from tests.parts import over
 from tests.unit.api.ground import Ground
 
 ONE = """\
@@ -67,7 +66,7 @@ def test_the_oldest_makes_room_where_that_is_asked(ground: Ground):
     assert ground.ask("GET", f"/api/executions/{second}").json["status"] == "running"
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "status"),
     [
         ({}, 422),
@@ -79,6 +78,7 @@ def test_the_oldest_makes_room_where_that_is_asked(ground: Ground):
         ({"concurrent": -(10**3999)}, 422),
         ({"most": 1}, 422),
     ],
+    ground=Ground,
 )
 def test_what_bounds_nothing_is_refused(ground: Ground, body, status):
     assert ground.ask("PUT", "/api/limits/x", body).status == status

@@ -59,7 +59,7 @@ from noetl.domain.sizes.table import (
     WORKERS,
     Size,
 )
-from tests.parts import ABOUT_A_LIMIT
+from tests.parts import over
 from tests.unit.api.ground import HELLO, Ground, Reply
 from tests.unit.api.test_events_in import body_of
 from tests.unit.api.test_sizes import live
@@ -353,13 +353,23 @@ FITS = {
 """Status of what is short enough, and has another flaw: these doors take nothing that a test can make as long as it likes."""
 
 
-@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
-@pytest.mark.parametrize("case", CASES)
-def test_a_request_at_its_limit(ground: Ground, case: str, over: int) -> None:
+@over("case, above", [(case, above) for case in CASES for above in (0, 1)], ground=Ground)
+def test_a_request_at_its_limit(ground: Ground, case: str, above: int) -> None:
+    ask_about(ground, case, above)
+
+
+@pytest.mark.full
+@over("case", CASES, ground=Ground)
+def test_a_request_below_its_limit(ground: Ground, case: str) -> None:
+    ask_about(ground, case, -1)
+
+
+def ask_about(ground: Ground, case: str, above: int) -> None:
+    """Ask for as much as a limit is, and so much more, and look at the answer."""
     size, ask, status, code = CASES[case]
     ground.register()
-    reply = ask(ground, size.value + over if size.unit != "value" or over else size.value)
-    if over > 0:
+    reply = ask(ground, size.value + above if size.unit != "value" or above else size.value)
+    if above > 0:
         assert (reply.status, reply.json["code"]) == (status, code), reply
         tells(reply.json, size)
     elif case in FITS:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
-
 from noetl.api.table import ROUTES
+from tests.parts import over
 from tests.unit.api.ground import ARN, HELLO, Ground, Reply, check_documented, request
 from tests.unit.api.test_routes import exchange
 
@@ -71,7 +70,7 @@ def everything(value: Any, seen: set[int]) -> Any:
         yield from everything(one, seen)
 
 
-@pytest.mark.parametrize("route", CHANGES, ids=lambda route: route.name)
+@over("route", CHANGES, ids=lambda route: route.name)
 def test_who_changed_something_is_recorded(route):
     ground = Named()
     reply = exchange(ground, route.name)

@@ -11,6 +11,7 @@ import pytest
 from noetl.api.published.declined import DECLINED
 from noetl.api.table import ROUTES
 from noetl.domain.sizes.table import BATCH_PLAYBOOKS
+from tests.parts import over
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground, Reply, request
 
 CALLER = """\
@@ -197,7 +198,7 @@ ASKED = (
 """What its other commands ask for: query, ehdb query, provider orphans, auth login, and any of them with --gateway."""
 
 
-@pytest.mark.parametrize(("method", "path", "body"), ASKED, ids=[path for _, path, _ in ASKED])
+@over(("method", "path", "body"), ASKED, ids=[path for _, path, _ in ASKED], ground=Ground)
 def test_what_is_declined_says_so(ground, method, path, body):
     answer = Reply(ground.resolve(request(method, path, body), None))
     shown = answer.json

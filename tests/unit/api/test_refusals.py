@@ -21,6 +21,7 @@ from noetl.api.http.problems import (
 from noetl.api.nouns.executions import start
 from noetl.api.table import ROUTES
 from noetl.domain import errors
+from tests.parts import over
 from tests.unit.api.ground import ARN, BROKEN, GATED, HELLO, Ground, Reply, request
 
 GUARDED = [route for route in ROUTES if route.scope is not None]
@@ -64,7 +65,7 @@ def refused(reply: Reply, status: int, code: str, sent: object = None) -> dict:
 UNNAMED = ({}, {"iam": {}}, {"iam": None}, {"iam": {"userArn": ""}}, {"jwt": {"claims": {"sub": "x"}}})
 
 
-@pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.name)
+@over("route", GUARDED, ids=lambda route: route.name, ground=Ground)
 def test_nobody_gets_in_unnamed(ground, route):
     for authorizer in UNNAMED:
         reply = ground.ask(route.method, path_of(route), authorizer=authorizer)
@@ -72,7 +73,7 @@ def test_nobody_gets_in_unnamed(ground, route):
         assert ground.opened == 0
 
 
-@pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.name)
+@over("route", GUARDED, ids=lambda route: route.name)
 def test_every_route_wants_its_scope(route):
     others = " ".join(SCOPES - {route.scope, "admin"})
     ground = Ground("jwt")
@@ -87,7 +88,7 @@ def test_every_route_wants_its_scope(route):
     ).status not in (401, 403)
 
 
-@pytest.mark.parametrize(
+@over(
     ("auth", "authorizer", "grants", "name", "scopes"),
     [
         ("none", {}, {}, "local", SCOPES),
@@ -113,7 +114,7 @@ def test_what_the_gateway_says_about_who_asks(auth, authorizer, grants, name, sc
 # --- what there is not ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("route", ONE, ids=lambda route: route.name)
+@over("route", ONE, ids=lambda route: route.name, ground=Ground)
 def test_an_unknown_execution_is_not_found(ground, route):
     shown = ground.headers_for(route, NOBODY)
     reply = ground.ask(route.method, path_of(route), BODIES.get(route.name), headers=shown)
@@ -123,7 +124,7 @@ def test_an_unknown_execution_is_not_found(ground, route):
 GARBAGE = ("x", "0", "-1", "1.5", "99999999999999999999", "9" * 19, str(2**63), "latest", "%31x", "1%00")
 
 
-@pytest.mark.parametrize("route", ONE, ids=lambda route: route.name)
+@over("route", ONE, ids=lambda route: route.name, ground=Ground)
 def test_what_is_no_id_is_refused(ground, route):
     for garbage in GARBAGE:
         if (route.name, garbage) == ("putResult", "0"):
@@ -132,7 +133,7 @@ def test_what_is_no_id_is_refused(ground, route):
         refused(reply, 400, "invalid_execution_id", garbage)
 
 
-@pytest.mark.parametrize(
+@over(
     ("method", "path", "status", "code"),
     [
         ("GET", "/", 404, "route_not_found"),
@@ -144,6 +145,7 @@ def test_what_is_no_id_is_refused(ground, route):
         ("PUT", "/api/catalog/a/b", 405, "method_not_allowed"),
         ("POST", "/health", 405, "method_not_allowed"),
     ],
+    ground=Ground,
 )
 def test_what_is_no_route(ground, method, path, status, code):
     reply = ground.ask(method, path)
@@ -151,7 +153,7 @@ def test_what_is_no_route(ground, method, path, status, code):
     assert ("Allow" in reply.headers) == (status == 405)
 
 
-@pytest.mark.parametrize(
+@over(
     ("path", "query", "status", "code"),
     [
         ("/api/catalog/demo/helo", {}, 404, "playbook_not_found"),
@@ -175,13 +177,14 @@ def test_what_is_no_route(ground, method, path, status, code):
         ("/api/executions/{id}/events", {"limit": "1001"}, 400, "invalid_parameter"),
         ("/api/executions/{id}/steps", {"after": "-1"}, 400, "invalid_cursor"),
     ],
+    ground=Ground,
 )
 def test_parameters_that_cannot_be(ground, path, query, status, code):
     execution_id = ground.run()
     refused(ground.ask("GET", path.replace("{id}", execution_id), query=query), status, code)
 
 
-@pytest.mark.parametrize("route", GUARDED, ids=lambda route: route.name)
+@over("route", GUARDED, ids=lambda route: route.name, ground=Ground)
 def test_a_parameter_that_a_route_does_not_take(ground, route):
     """A misspelled filter would give a list that nothing filtered."""
     names = [one.name for one in route.query]
@@ -234,7 +237,7 @@ BROKEN_BODIES = (
 )
 
 
-@pytest.mark.parametrize("route", WITH_BODY, ids=lambda route: route.name)
+@over("route", WITH_BODY, ids=lambda route: route.name, ground=Ground)
 def test_bodies_that_cannot_be(ground, route):
     execution_id = ground.run(GATED)
     shown = ground.headers_for(route, execution_id)
@@ -249,7 +252,7 @@ def test_a_misspelled_field_is_answered_with_the_fields_there_are(ground):
     assert "`pth`" in told["detail"] and "its fields are path, version, " in told["hint"]
 
 
-@pytest.mark.parametrize("value", [DEEP, "NaN", "1e999", "-Infinity"])
+@over("value", [DEEP, "NaN", "1e999", "-Infinity"], ground=Ground)
 def test_values_that_are_not_json(ground, value):
     ground.register()
     body = f'{{"path": "demo/hello", "payload": {{"n": {value}}}}}'
@@ -272,7 +275,7 @@ def test_a_body_may_be_too_large():
         assert "1000" in refused(ground.ask("POST", path, body), 413, "body_too_large")["detail"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "code"),
     [
         ({}, "body_invalid"),
@@ -286,7 +289,7 @@ def test_a_body_may_be_too_large():
         ({"path": "demo/hello\n"}, "invalid_path"),
         ({"path": "demo/hello", "payload": {"a": json.loads("[" * 250 + "]" * 250)}}, "size_limit"),
         ({"path": "demo/strict", "payload": {"n": "many"}}, "payload_invalid"),
-    ],
+    ], ground=Ground,
 )  # fmt: skip
 def test_starts_that_cannot_be(ground, body, code):
     ground.register()
@@ -306,7 +309,7 @@ def test_keys_that_cannot_be(ground, key):
     refused(reply, 400, "invalid_parameter")
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "headers", "status", "code"),
     [
         ("", {"content-type": "application/yaml"}, 422, "invalid_playbook"),
@@ -322,6 +325,7 @@ def test_keys_that_cannot_be(ground, key):
         ({"content": "gICA"}, {}, 422, "not_a_playbook"),
         ({"content": HELLO, "resource_type": "credential"}, {}, 422, "body_invalid"),
     ],
+    ground=Ground,
 )
 def test_registrations_that_cannot_be(ground, body, headers, status, code):
     refused(ground.ask("POST", "/api/catalog/register", body, headers=headers), status, code)
@@ -416,7 +420,7 @@ ENDS = [r for r in ONE if r.name in BODIES and r.name != "redriveExecution"]
 """Redriving is for what has ended."""
 
 
-@pytest.mark.parametrize("route", ENDS, ids=lambda route: route.name)
+@over("route", ENDS, ids=lambda route: route.name, ground=Ground)
 def test_what_has_ended_cannot_be_changed(ground, route):
     reply = ground.ask(route.method, path_of(route, ground.run()), {**BODIES[route.name]})
     assert "Retry-After" not in reply.headers
@@ -560,7 +564,7 @@ FAMILIES = [
 ]
 
 
-@pytest.mark.parametrize(("error", "status"), FAMILIES, ids=lambda one: type(one).__name__)
+@over(("error", "status"), FAMILIES, ids=lambda one: type(one).__name__)
 def test_every_family_has_its_status(error, status):
     answer = problem(error, request_id="r", instance="/x")
     assert (answer.status, answer.value["status"]) == (status, status)

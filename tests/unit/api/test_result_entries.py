@@ -13,6 +13,7 @@ from noetl.services.queries import result_entries
 from noetl.services.queries.result_entries import read_entries
 from noetl.templating import StepView
 from noetl.templating.views import MISSING
+from tests.parts import over
 from tests.unit.api.ground import GATED, LOOPED, Ground
 
 REF = {
@@ -55,7 +56,7 @@ def entries(ground: Ground, **results: Any) -> dict[str, list[str]]:
     return {one.step: one.fields for one in found.steps}
 
 
-@pytest.mark.parametrize(
+@over(
     ("data", "some", "none"),
     [
         ({"a": {"b": {"c": 1}}}, ["a", "a.b", "a.b.c"], ["b"]),
@@ -72,7 +73,7 @@ def entries(ground: Ground, **results: Any) -> dict[str, list[str]]:
         ({"status": "success", "data": {"inner": 1}}, ["status", "data.inner", "inner"], []),
         ("text", [], ["text"]),
         (None, [], []),
-    ],
+    ], ground=Ground,
 )  # fmt: skip
 def test_the_names_are_those_that_templates_reach(
     ground: Ground, data: Any, some: list[str], none: list[str]

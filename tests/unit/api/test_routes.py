@@ -13,17 +13,15 @@ import pytest
 from noetl.api.http.access import LOCAL
 from noetl.api.http.dispatch import resolve
 from noetl.api.http.exchange import Request
-from noetl.api.http.openapi import committed, document
+from noetl.api.http.openapi import committed
 from noetl.api.live.change_hub import ChangeHub
 from noetl.api.table import ROUTES
 from noetl.ports.queue import Outgoing
 from noetl.services.history.history_pages import history
 from noetl.services.messaging.operate_dead_letters import LetterQueue
 from tests.doubles.queue import MemoryQueue
-from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, LOOPED, Ground, Reply
-
-DOCUMENT = document()
-
+from tests.parts import over
+from tests.unit.api.ground import ARN, FAILING, GATED, HELLO, LOOPED, Ground, Reply, openapi, operation
 
 STEERING = {
     "cancelExecution": ("POST", "cancel", {"reason": "enough"}),
@@ -77,7 +75,7 @@ def exchange(ground: Ground, name: str):
         "history": exchange_history,
         "dead letters": exchange_dead_letters,
     }
-    if (tag := described(name)["tags"][0]) in by_tag:
+    if (tag := operation(name)["tags"][0]) in by_tag:
         return by_tag[tag](ground, name)
     if "Event" in name and name != "getExecutionEvents":
         return exchange_event(ground, name)
@@ -406,30 +404,22 @@ def is_utc_with_z(value: object) -> bool:
     )
 
 
-def described(name: str):
-    """The operation of the document that has this id."""
-    (found,) = [
-        one for path in DOCUMENT["paths"].values() for one in path.values() if one["operationId"] == name
-    ]
-    return found
-
-
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.name)
+@over("route", ROUTES, ids=lambda route: route.name, ground=Ground)
 def test_a_fitting_request_is_answered_as_documented(ground, route):
     reply = exchange(ground, route.name)
     assert reply.status == next(iter(route.answers)), reply
     assert reply.headers["X-Request-Id"].startswith("request-")
     assert reply.headers["Content-Type"] == route.media
-    answers = described(route.name)["responses"][str(reply.status)]
-    schema = {**answers["content"][route.media]["schema"], "components": DOCUMENT["components"]}
+    answers = operation(route.name)["responses"][str(reply.status)]
+    schema = {**answers["content"][route.media]["schema"], "components": openapi()["components"]}
     answer = reply.json if route.media == "application/json" else reply.text
     jsonschema.Draft202012Validator(schema, format_checker=TIMES).validate(answer)
 
 
 def test_every_reference_of_the_document_leads_somewhere():
     """Two shapes of one name get longer names, and references to the short one lead nowhere."""
-    schemas = DOCUMENT["components"]["schemas"]
-    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(DOCUMENT)))
+    schemas = openapi()["components"]["schemas"]
+    named = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(openapi())))
     assert named <= schemas.keys() and not [name for name in schemas if "." in name]
 
 
@@ -447,7 +437,7 @@ AS_JSON = json.dumps({"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata
                       "workflow": [{"step": "start", "tool": {"kind": "double", "value": 1}}]})  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "content_type", "path", "encoded"),
     [
         (HELLO, "application/yaml", "demo/hello", False),
@@ -466,6 +456,7 @@ AS_JSON = json.dumps({"apiVersion": "noetl.io/v2", "kind": "Playbook", "metadata
         (AS_JSON, "application/json", "j", False),
         ("{" + AS_JSON[1:], "application/yaml", "j", False),
     ],
+    ground=Ground,
 )
 def test_a_playbook_comes_in_many_wrappings(ground, body, content_type, path, encoded):
     reply = ground.ask(
@@ -536,7 +527,7 @@ def test_a_start_is_durable_published_and_signed_by_who_asked(ground):
     assert ground.ask("GET", f"/api/executions/{execution_id}/result").json["result"] == 8
 
 
-@pytest.mark.parametrize(
+@over(
     "body",
     [
         {"path": "demo/hello"},
@@ -546,6 +537,7 @@ def test_a_start_is_durable_published_and_signed_by_who_asked(ground):
         {"catalog_id": "demo/hello", "resource_kind": "playbook", "parent_execution_id": None},
         {"program": "PROGRAM"},
     ],
+    ground=Ground,
 )
 def test_a_playbook_is_named_in_many_ways(ground, body):
     program = ground.register()["program"]
@@ -617,7 +609,7 @@ def test_executions_are_found_by_what_is_asked_for(ground, query, count):
     assert len(ground.ask("GET", "/api/executions", query=query).json["executions"]) == count
 
 
-@pytest.mark.parametrize(
+@over(
     "query",
     [
         {"parent": "x"},
@@ -625,6 +617,7 @@ def test_executions_are_found_by_what_is_asked_for(ground, query, count):
         {"started_before": "2020-01-01"},
         {"started_after": "nan"},
     ],
+    ground=Ground,
 )
 def test_filters_that_cannot_be_read_are_told(ground, query):
     reply = ground.ask("GET", "/api/executions", query=query)
@@ -859,9 +852,9 @@ def test_the_committed_document_is_the_one_that_is_served(ground):
 
 
 def test_every_operation_is_described_once():
-    names = [one["operationId"] for path in DOCUMENT["paths"].values() for one in path.values()]
+    names = [one["operationId"] for path in openapi()["paths"].values() for one in path.values()]
     assert sorted(names) == sorted({route.name for route in ROUTES})
-    for schema in DOCUMENT["components"]["schemas"].values():
+    for schema in openapi()["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(schema)
 
 

@@ -9,6 +9,7 @@ import pytest
 from noetl.domain.events import Event
 from noetl.services.executions import bulk_control
 from noetl.services.history.history_pages import history
+from tests.parts import over
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 GONE = "382358247895465985"
@@ -81,7 +82,7 @@ def test_a_commit_takes_a_batch_of_executions(ground: Ground, monkeypatch: pytes
     assert sizes == [3, 3, 1]
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "code"),
     [
         ({}, "empty_filter"),
@@ -98,6 +99,7 @@ def test_a_commit_takes_a_batch_of_executions(ground: Ground, monkeypatch: pytes
         ({"filter": {"path": "a"}, "from": "load["}, "invalid_redrive"),
         ({"filter": {"path": "a", "colour": "red"}}, "body_invalid"),
     ],
+    ground=Ground,
 )
 def test_what_is_no_filter_is_refused_before_anything_is_done(ground: Ground, body, code) -> None:
     assert ask(ground, "redrive", 422, **body)["code"] == code

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.api.http.openapi import document
 from noetl.api.table import ROUTES
 from noetl.domain import codec
 from noetl.domain.text.timestamps import Timestamp, rfc3339
+from tests.parts import over
+from tests.unit.api.ground import openapi
 
 NUMBERS = {
     "active_seconds", "age", "cost", "covered", "duration_ms", "expires_in", "lease_seconds", "oldest", "oldest_wait", "per", "rate",
@@ -69,7 +70,7 @@ def test_no_number_of_an_answer_is_a_moment():
 
 def test_a_field_that_is_called_like_a_time_is_one():
     """So it has the format of times in the document of the API."""
-    schemas = document()["components"]["schemas"]
+    schemas = openapi()["components"]["schemas"]
     others = {
         (shape.__name__, field.encode_name)
         for shape in answers()
@@ -78,7 +79,7 @@ def test_a_field_that_is_called_like_a_time_is_one():
         and "'date-time'" not in str(schemas[shape.__name__]["properties"][field.encode_name])
     }
     assert others == NO_TIMES
-    assert "epoch seconds" not in str(document()).lower()
+    assert "epoch seconds" not in str(openapi()).lower()
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -96,7 +97,7 @@ def test_a_timestamp_is_seconds_here_and_text_in_json():
     assert seen.at + 1 == 1_800_000_001.25
 
 
-@pytest.mark.parametrize("text", [b'"2027-01-15T08:00:00"', b'"soon"', b"true", b"null", b"[]"])
+@over("text", [b'"2027-01-15T08:00:00"', b'"soon"', b"true", b"null", b"[]"])
 def test_what_is_no_time_is_no_timestamp(text: bytes):
     with pytest.raises(msgspec.ValidationError):
         codec.decode_as(codec.decoder(Seen), b'{"at":' + text + b"}")
@@ -108,7 +109,7 @@ def test_a_time_with_another_offset_and_seconds_of_an_earlier_server_are_read():
         assert codec.decode_as(reader, b'{"at":' + text + b"}").at == 1_800_000_000
 
 
-@pytest.mark.parametrize("at", [0.0, 0.1, 1_794_000_000.123456, 1_795_897_925.0553474, 4e9 + 0.999999])
+@over("at", [0.0, 0.1, 1_794_000_000.123456, 1_795_897_925.0553474, 4e9 + 0.999999])
 def test_a_time_that_is_read_and_shown_again_is_the_same(at: float):
     text = rfc3339(at)
     (again,) = {rfc3339(codec.decode_as(codec.decoder(Seen), codec.encode({"at": text})).at)}

@@ -10,6 +10,7 @@ from noetl.api.browser import tokens
 from noetl.api.http.exchange import Principal, Request
 from noetl.api.http.local_tokens import LocalTokens
 from noetl.domain.errors import ConflictError, InvalidInputError
+from tests.parts import over
 from tests.unit.api.ground import Ground
 
 DAY = 86_400
@@ -48,7 +49,7 @@ def test_a_token_is_shown_once_and_ends_by_itself(ground: Ground):
     assert ground.ask("GET", "/api/tokens").json == {"kept": True, "tokens": []}
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "code"),
     [
         ({"name": ""}, "invalid_token_name"),
@@ -61,6 +62,7 @@ def test_a_token_is_shown_once_and_ends_by_itself(ground: Ground):
         ({"expires_in": None}, "body_invalid"),
         ({"token": "mine"}, "body_invalid"),
     ],
+    ground=Ground,
 )
 def test_what_is_no_token_is_refused(ground: Ground, body, code):
     reply = made(ground, **body)

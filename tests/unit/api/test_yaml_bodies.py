@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.parts import over
 from tests.unit.api.ground import HELLO, Ground, Reply
 
 YAML = {"content-type": "application/yaml; charset=utf-8"}
@@ -46,7 +47,7 @@ def test_a_repeat_in_the_other_language_is_the_same_request(ground):
     assert (first.status, again.json["execution_id"]) == (201, first.json["execution_id"]), again
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "status", "code", "words"),
     [
         ("path: [demo/hello\n", 400, "body_not_yaml", "line"),
@@ -71,6 +72,7 @@ def test_a_repeat_in_the_other_language_is_the_same_request(ground):
         ),
         ("path: !!python/object:os.system x\n", 400, "body_not_yaml", "line 1"),
     ],
+    ground=Ground,
 )
 def test_what_cannot_be_read_is_refused_with_its_place(ground, text, status, code, words):
     ground.register(HELLO)

@@ -20,6 +20,7 @@ from noetl.cli.render.summary import outline
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
 from noetl.services.catalog.playbook_needs import Present
+from tests.parts import over
 from tests.unit.cli.actions.test_execute import GREET, LOOPS
 
 CALLS_OTHERS = """\
@@ -294,7 +295,7 @@ def test_a_redrive_refuses_values_that_reach_nothing_and_takes_an_output(noetl, 
     assert noetl("replay", "latest").code == 0
 
 
-@pytest.mark.parametrize(
+@over(
     ("url", "address", "shown"),
     [
         ("http://h:1/api/callbacks/t", "http://h:1/apis/x/prod", "http://h:1/apis/x/prod/api/callbacks/t"),

@@ -9,6 +9,7 @@ import pytest
 
 from noetl.adapters.embedded.processes import failed
 from noetl.cli import errors
+from tests.parts import over
 
 CAUSES = [
     (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data"), "the disk is full (/data)", "df -h"),
@@ -42,7 +43,7 @@ def test_a_shortage_is_named_with_its_remedy(cause, reason, remedy, capsys, monk
     assert "Traceback" not in told and "unexpected" not in told and len(told.splitlines()) == 2
 
 
-@pytest.mark.parametrize(
+@over(
     ("log", "reason"),
     [
         ('FATAL:  could not write lock file "postmaster.pid": No space left on device', "the disk is full"),

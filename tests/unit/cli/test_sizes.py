@@ -38,7 +38,7 @@ from noetl.domain.sizes.table import (
     TRIGGER_TEXT,
     Size,
 )
-from tests.parts import ABOUT_A_LIMIT, parted
+from tests.parts import ABOUT_A_LIMIT, over, parted
 from tests.unit.api.ground import HELLO
 from tests.unit.api.test_sizes import SCHEMAS, costly, digits, keyed, keys, nested
 from tests.unit.cli.fake_runtime import Database
@@ -156,7 +156,7 @@ def test_digits_in_a_file_of_either_form(tmp_path: Path, name: str, count: int) 
         read_payload(str(path), ())
 
 
-@pytest.mark.parametrize("text", ["9" * 4001, "-" + "9" * 5000, "0x" + "f" * 3999, "[1, " + "9" * 5000 + "]"])
+@over("text", ["9" * 4001, "-" + "9" * 5000, "0x" + "f" * 3999, "[1, " + "9" * 5000 + "]"])
 def test_a_number_that_is_too_long_is_no_text(text: str) -> None:
     """A number that becomes text because of its length would be another value than the one that was given."""
     with pytest.raises(InvalidInputError, match="a whole number"):
@@ -196,7 +196,7 @@ def test_a_payload_is_read_alike_in_either_form(tmp_path: Path, name: str, size:
     assert told.hint and str(size.value) in told.message
 
 
-@pytest.mark.parametrize("over", ABOUT_A_LIMIT)
+@pytest.mark.parametrize("over", parted([-1, 0, 1], [1]))
 @pytest.mark.parametrize(
     ("size", "text"),
     [
@@ -268,10 +268,10 @@ def test_the_labels_of_one_start(both, over: int) -> None:
         assert over <= 0 or f"more than {LABELS.value}" in ran.err
 
 
-LONG = {"schema", "values", "steps", "brackets", "bytes", "aliases"}
+LONG = {"values", "steps", "brackets", "bytes", "aliases"}
 """Playbooks that take long to compile: those that fit are compiled in ``tests/unit/dsl/test_sizes.py`` as well."""
-LONGEST = {"schema", "values", "steps"}
-"""Of them, those whose refusal takes seconds; that file has it, too."""
+LONGEST = {"values", "steps", "template"}
+"""Those whose refusal takes long; that file has it, too."""
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from noetl.domain.capability_tokens import KeyRing, fits, grant, granted, sign, 
 from noetl.domain.commands import ChunkRest, Command, FrozenScope, ItemOutcome, LoopSlice
 from noetl.domain.events import Cancel, CommandDone, ItemsDone, encode_event
 from noetl.domain.outcomes.outcomes import Outcome
+from tests.parts import over
 
 OLD, NEW = "the key that was before", "the key that is there now"
 RING = KeyRing.of([NEW, OLD])
@@ -29,7 +30,7 @@ def test_a_token_fits_what_it_was_granted_for():
     assert granted(grant(COMMAND, RING), COMMAND, RING)
 
 
-@pytest.mark.parametrize("field", OTHER)
+@over("field", OTHER)
 def test_every_claim_counts(field):
     changed = {field: OTHER[field]}
     assert not fits(grant(COMMAND, RING), msgspec.structs.replace(DONE, **changed), RING)
@@ -37,7 +38,7 @@ def test_every_claim_counts(field):
     assert not granted(grant(COMMAND, RING), msgspec.structs.replace(COMMAND, **changed), RING)
 
 
-@pytest.mark.parametrize(
+@over(
     "event",
     [
         msgspec.structs.replace(ITEMS, items=[ItemOutcome(9, Outcome("ok"))]),
@@ -63,8 +64,8 @@ def test_a_stage_speaks_for_itself_only():
     assert not fits(grant(COMMAND, RING), ITEMS, RING)
 
 
-@pytest.mark.parametrize("part", [0, 1, 2])
-@pytest.mark.parametrize("change", ["", "0", "0-99", "-", "é", "9" * 5000, "0-" + "9" * 13, "٣-٤"])
+@over("part", [0, 1, 2])
+@over("change", ["", "0", "0-99", "-", "é", "9" * 5000, "0-" + "9" * 13, "٣-٤"])
 def test_a_token_that_was_touched_fits_nothing(part, change):
     for command, event in ((COMMAND, DONE), (LOOP, ITEMS)):
         parts = grant(command, RING).split(".")

@@ -26,7 +26,7 @@ from noetl.domain.state import ExecutionState, Token, decode_state, encode_state
 from noetl.dsl.program import Program
 from noetl.ports.executions.execution_store import LoopRow
 from noetl.services.orchestrator.summarize_loop import Brief
-from tests.parts import repeated
+from tests.parts import over, repeated
 
 ROOT = Path(noetl.__file__).parent
 HOSTILE = (
@@ -145,7 +145,7 @@ def _same(left: Any, right: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@settings(max_examples=repeated(gate=10, full=25), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=repeated(gate=3, full=25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_what_is_written_is_read_back_equal(name, data):
     shape = SHAPES[name]
@@ -198,7 +198,7 @@ def test_an_integer_that_python_cannot_write_is_found_with_its_place():
     assert found is not None and found.describe("$") == "$.a is a whole number of more than 4000 digits"
 
 
-@pytest.mark.parametrize("field", ["details", "status", "retryable", "\ud800"])
+@over("field", ["details", "status", "retryable", "\ud800"])
 def test_a_lone_surrogate_where_no_text_fits_is_a_validation_error(field: str) -> None:
     with pytest.raises(msgspec.ValidationError):
         codec.convert({"message": "m", field: "x\ud800y", "code": 1}, ErrorInfo)

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl.domain.durations import PATTERN, UNITS, parse_duration, seconds_of
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "seconds"),
     [
         *(("90", 90), ("0", 0), ("1.5", 1.5), (" 30s ", 30), ("500ms", 0.5), ("10m", 600), ("1h30m", 5400)),
@@ -38,6 +39,6 @@ def test_any_units_in_order_add_up(parts):
     assert parse_duration(text) == pytest.approx(sum(number * UNITS[unit] for unit, number in parts))
 
 
-@pytest.mark.parametrize("value", [True, None, [], float("nan"), float("inf"), 10**400, "nan", "soon"])
+@over("value", [True, None, [], float("nan"), float("inf"), 10**400, "nan", "soon"])
 def test_what_is_no_number_of_seconds(value):
     assert seconds_of(value) is None

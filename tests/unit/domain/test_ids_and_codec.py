@@ -2,6 +2,7 @@ import pytest
 
 from noetl.domain import codec, ids
 from noetl.domain.sizes.table import DOCUMENT_DEPTH
+from tests.parts import over
 
 
 def test_execution_ids_follow_time_and_fit_64_bits():
@@ -99,7 +100,7 @@ def test_a_million_children_of_one_parent_rarely_ask_for_the_same_id():
     assert asked - len(found) < 3 * expected
 
 
-@pytest.mark.parametrize(
+@over(
     "value",
     ["nul \0", "lone \ud800 surrogate", 12345678901234567890123, -0.0, {"a": [None, True, "é"]}, 1.5e300],
 )
@@ -107,7 +108,7 @@ def test_json_survives_exactly(value):
     assert codec.decode(codec.encode(value)) == value
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "place"),
     [
         ({"a": [1.0, float("nan")]}, "$.a[1] is nan"),
@@ -129,7 +130,7 @@ def test_nesting_has_a_bound():
     assert found is not None and (found.size, len(found.keys)) == (DOCUMENT_DEPTH, DOCUMENT_DEPTH.value + 1)
 
 
-@pytest.mark.parametrize("text", ["NaN", "[Infinity]", "[-1e999]", "{", '{"a" 1}'])
+@over("text", ["NaN", "[Infinity]", "[-1e999]", "{", '{"a" 1}'])
 def test_what_is_not_json_is_refused(text):
     with pytest.raises(ValueError, match=r"\S"):
         codec.decode(text)

@@ -7,11 +7,10 @@ import pytest
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.labels import check_labels, fitting_labels
 from noetl.domain.sizes.table import LABEL, LABELS
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
-    "declared", [{"a=b": "x"}, {"": "x"}, {"bidi \u202e": "x"}, {"long": "x" * (LABEL.value + 1)}]
-)
+@over("declared", [{"a=b": "x"}, {"": "x"}, {"bidi \u202e": "x"}, {"long": "x" * (LABEL.value + 1)}])
 def test_a_declared_label_that_does_not_fit_is_left_out_and_a_given_one_is_refused(declared) -> None:
     assert fitting_labels({**declared, "team": "data"}, {"run": "1"}) == {"team": "data", "run": "1"}
     with pytest.raises(InvalidInputError):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.domain.task_logs import TaskLine, level_of, shown_line
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("line", "level"),
     [
         ("WARNING:root:the disk is full", "warning"),

@@ -13,6 +13,7 @@ from noetl.domain.text.lock_text import (
     read_lock,
     read_requirement,
 )
+from tests.parts import over
 
 HASH = "a" * 64
 OTHER = "b" * 64
@@ -32,7 +33,7 @@ def test_a_lock_is_read_as_it_was_written():
     assert misfit(wanted, lock) == ""
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "--index-url https://example.com",
@@ -51,7 +52,7 @@ def test_what_is_no_requirement(text):
     assert read_requirement(text) is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("line", "problem"),
     [
         ("--extra-index-url https://example.com", "line 2: "),

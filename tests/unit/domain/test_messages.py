@@ -21,6 +21,7 @@ from noetl.domain.messages import (
     event_group,
 )
 from noetl.domain.workers.lease_owners import QUEUE, holds, invocation, later, lease
+from tests.parts import over
 
 EVENT = Cancel(7, "stop", "prog", reason="genug: \u2028 é 😀")
 REF = MessageRef("noetl://execution/7/result/message/x", "0" * 64, 3)
@@ -31,7 +32,7 @@ def test_a_message_comes_back_as_it_was(message):
     assert decode_message(encode_message(message)) == message
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     ["", "null", "[]", "{}", '{"v":1}', '{"v":"1"}', "[" * 9999, "\ud800", '{"v":1,"event":{"type":"unknown"}}', '{"v":true}',
      '{"v":1,"event":{"type":"cancel","execution_id":1,"event_id":"e","program":"p"},"ref":{"uri":"u","sha256":"s","size":1}}'],
@@ -48,7 +49,7 @@ def test_a_newer_message_is_told_apart(text):
         decode_message(text)
 
 
-@pytest.mark.parametrize(
+@over(
     ("over", "version"),
     [
         ({}, 1),
@@ -80,7 +81,7 @@ def test_control_events_of_an_execution_follow_each_other_and_items_spread():
     assert event_dedup(EVENT, "one") != event_dedup(EVENT, "two")
 
 
-@pytest.mark.parametrize(
+@over(
     ("owner", "now", "alive"),
     [
         (QUEUE, 1e12, True),

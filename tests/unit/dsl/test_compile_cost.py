@@ -10,11 +10,12 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import Diagnostics, InvalidPlaybookError
 from noetl.dsl.yaml_text.loader import load
 from noetl.kinds.registry import default_registry
-from tests.parts import parted
+from tests.parts import parted, repeated
 from tests.work import calls
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: large, path: large }\n"
 KINDS = default_registry()
+STEPS = repeated(gate=100, full=200)
 
 
 def chain(steps: int) -> str:
@@ -67,12 +68,12 @@ def compile_all(text: str) -> None:
 def test_compiling_is_near_linear_in_the_steps(shape):
     """Four times the steps take about four times the calls."""
     compile_all(shape(10))
-    few, many = (calls(lambda steps=steps: compile_all(shape(steps))) for steps in (200, 800))
+    few, many = (calls(lambda steps=steps: compile_all(shape(steps))) for steps in (STEPS, 4 * STEPS))
     assert many < 4.8 * few, (few, many)
 
 
 def test_too_many_steps_are_refused_before_any_work_is_done_on_them():
-    text = cycle(3000)
+    text = cycle(repeated(gate=1100, full=3000))
     reading = calls(lambda: load(text, Diagnostics()))
 
     def compile_it() -> None:

@@ -13,6 +13,7 @@ from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.dsl.editors.graph import graph_of
 from noetl.formatting.format import format_text
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 ROOT = Path(__file__).parents[3]
 SOURCE = ROOT / "layers" / "core" / "python" / "noetl"
@@ -41,7 +42,7 @@ def arc_of(arc, step=WAIT):
     return program, program.step("start").arcs[0]
 
 
-@pytest.mark.parametrize(
+@over(
     ("arc", "guard", "boundaries", "label"),
     [
         ("on: done", "(event.name == 'step.done')", ("done",), "on done"),
@@ -89,9 +90,7 @@ def test_a_guard_of_an_author_is_shown_as_it_is():
     assert [shown(source) for source in written] == written
 
 
-@pytest.mark.parametrize(
-    "words", [["failed", "x"], ["x", "y"], ["timeout", "x"], ["done", "loop.done", "auth"]]
-)
+@over("words", [["failed", "x"], ["x", "y"], ["timeout", "x"], ["done", "loop.done", "auth"]])
 def test_words_are_found_again_in_their_guard(words):
     assert shown(condition(words)) == f"on {', '.join(words)}"
 
@@ -102,7 +101,7 @@ def test_an_error_in_when_keeps_its_place():
     assert (found.when.pos.line, found.when.pos.column) == (8, column)
 
 
-@pytest.mark.parametrize(
+@over(
     ("arc", "step", "code", "hint"),
     [
         ("on: callback_timout", WAIT, "unknown-end", "callback_timeout"),
@@ -132,7 +131,7 @@ def test_refused(arc, step, code, hint):
     assert problem.line == 8
 
 
-@pytest.mark.parametrize(
+@over(
     "word",
     ["ValueError", "timeout", "undefined", "40P01", "failed_by_rule", "gone", "tls_failed", "aws_failed"],
 )
@@ -158,7 +157,7 @@ def test_what_is_said_about_when_alone_is_said_beside_on(arc, code):
     assert [(one.code, one.line) for one in found] == ([(code, 8)] if code else [])
 
 
-@pytest.mark.parametrize("never", ["false", "0", '"no"', '""'])
+@over("never", ["false", "0", '"no"', '""'])
 def test_an_arc_that_is_never_taken_takes_nothing_from_the_next(never):
     text = PLAYBOOK.format(step=WAIT, arc=f"on: done, when: {never} }}, {{ step: end")
     found = compile_playbook(text, kinds=default_registry()).diagnostics

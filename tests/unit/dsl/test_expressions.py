@@ -17,9 +17,10 @@ from noetl.dsl.template_rules import (
 )
 from noetl.templating import expressions as evaluator
 from noetl.templating import limits, predicates, run
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expression"),
     [
         ("{{ x }}", "x"),
@@ -40,7 +41,7 @@ def test_exactly_one_expression(source, expression):
     assert split_expression(source) == expression
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "reads"),
     [
         ("{{ ctx.total + ctx['max'] }}", ("ctx.max", "ctx.total")),
@@ -67,7 +68,7 @@ def test_a_built_in_name_that_is_also_stored_is_read():
     assert analyse("{{ data.x + result }}").reads(frozenset({"data"})) == ("data",)
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "guarded"),
     [
         ("{{ a.b | default(1) }}", {"a"}),
@@ -81,7 +82,7 @@ def test_guards(source, guarded):
     assert analyse(source).guarded == guarded
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "offset"),
     [
         ("{{ 1 + }}", 0),
@@ -113,7 +114,7 @@ def test_broken_templates_say_where(source, offset):
 EVERY_CASE = tuple(CASE_EVENTS)
 
 
-@pytest.mark.parametrize(
+@over(
     ("guard", "arcs", "cases"),
     [
         ("event.name == 'step.failed'", ("failed",), ("call.error",)),
@@ -144,7 +145,7 @@ def test_certain_boundaries():
     assert certain(analyse("{{ true }}"), ARC_BOUNDARIES) == ("done", "failed")
 
 
-@pytest.mark.parametrize(
+@over(
     ("guard", "answers"),
     [
         ("event.name == 'step.failed'", True),

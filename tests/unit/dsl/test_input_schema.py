@@ -6,6 +6,8 @@ import pytest
 
 from noetl.domain.errors import InvalidInputError
 from noetl.dsl.json_schema.check import MOST, misfits, schema_problem, show_problem
+from noetl.dsl.json_schema.effort import Effort
+from tests.parts import over, repeated
 
 STRICT = {
     "type": "object",
@@ -14,7 +16,7 @@ STRICT = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("schema", "problem"),
     [
         ({"type": "strin"}, "type: 'strin' is not valid"),
@@ -100,7 +102,7 @@ def test_a_check_that_goes_too_deep_is_a_limit(schema):
     assert raised.value.code == "schema_limit"
 
 
-@pytest.mark.parametrize(
+@over(
     ("number", "of", "fits"),
     [
         (19.99, 0.01, True),
@@ -145,8 +147,8 @@ EVIL = "^(a+)+$"
 VICTIM = "a" * 50 + "!"
 
 
-@pytest.mark.parametrize("draft", DRAFTS)
-@pytest.mark.parametrize(
+@over("draft", DRAFTS)
+@over(
     ("schema", "payload"),
     [
         ({"properties": {"x": {"pattern": EVIL}}}, {"x": VICTIM}),
@@ -164,7 +166,7 @@ def test_patterns_take_linear_time(draft, schema, payload):
     misfits({"$schema": draft, **schema}, payload)
 
 
-@pytest.mark.parametrize(
+@over(
     ("pattern", "text", "matches"),
     [
         (r"^\u00e9+$", "éé", True),
@@ -224,6 +226,10 @@ def test_a_lattice_for_one_value_is_refused_with_the_playbook(keyword):
     assert "keywords apply to one value" in found.message
 
 
+SHARE = repeated(gate=5, full=1)
+"""Of the operations that a check may take, `make test` leaves a fifth."""
+
+
 def nested(levels: int) -> object:
     return {"a": nested(levels - 1)} if levels else 5
 
@@ -235,7 +241,7 @@ def nested(levels: int) -> object:
         pytest.param(lattice(40, "oneOf", "a"), lambda: nested(40), marks=pytest.mark.full),
         (
             {"uniqueItems": True, "items": {"uniqueItems": True}},
-            lambda: [[{"a": n}, 0] * 100 for n in range(20_000)],
+            lambda: [[{"a": n}, 0] * 100 for n in range(20_000 // SHARE)],
         ),
         pytest.param({"items": {}}, lambda: [[]] * 1_000_001, marks=pytest.mark.full),
         pytest.param(
@@ -254,8 +260,10 @@ def nested(levels: int) -> object:
     ],
     ids=["anyOf", "oneOf", "uniqueItems", "items", "enum", "pattern", "anchors", "patternProperties"],
 )
-def test_a_check_ends_after_a_bounded_number_of_operations(schema, make_payload):
+def test_a_check_ends_after_a_bounded_number_of_operations(schema, make_payload, monkeypatch):
     """Payloads are made by their test: every process of the suite collects this file."""
+    lookup, whole = Effort.__init__.__defaults__ or ()
+    monkeypatch.setattr(Effort.__init__, "__defaults__", (lookup, whole // SHARE))
     payload = make_payload()
     assert schema_problem(schema) is None
     with pytest.raises(InvalidInputError) as raised:
@@ -288,7 +296,7 @@ def test_large_payloads_of_the_common_kind_are_checked():
     assert misfits(schema, {"rows": [*rows[:50], rows[0]]})[0].startswith("rows: ")
 
 
-@pytest.mark.parametrize(
+@over(
     ("values", "same"),
     [
         ([1, 1.0], True),

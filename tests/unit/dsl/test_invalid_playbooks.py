@@ -9,6 +9,7 @@ import pytest
 
 from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.diagnostics import InvalidPlaybookError
+from tests.parts import over
 
 FOLDER = Path(__file__).parents[3] / "playbooks" / "invalid"
 FILES = sorted(FOLDER.glob("*.yaml"))
@@ -21,7 +22,7 @@ def test_there_are_enough_of_them():
     assert len(FILES) >= 45
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@over("path", FILES, ids=lambda path: path.stem)
 def test_refused(path, kinds):
     text = path.read_text()
     expected = [(code, int(line), int(column)) for code, line, column in EXPECT.findall(text)]
@@ -35,7 +36,7 @@ def test_refused(path, kinds):
         assert f"{path.name}:{error.line}:{error.column}: {error.code}: " in str(refused.value)
 
 
-@pytest.mark.parametrize("path", WARNED, ids=lambda path: path.stem)
+@over("path", WARNED, ids=lambda path: path.stem)
 def test_warned(path, kinds):
     text = path.read_text()
     expected = [(code, int(line), int(column)) for code, line, column in EXPECT.findall(text)]

@@ -15,7 +15,7 @@ from noetl.dsl.compiler import compile_playbook
 from noetl.dsl.editors.schema import playbook_schema
 from noetl.dsl.program import decode, encode
 from noetl.kinds.registry import Registry
-from tests.parts import parted, sampled
+from tests.parts import over, parted, sampled
 
 ROOT = Path(__file__).parents[3] / "playbooks"
 FILES = sorted(
@@ -26,7 +26,7 @@ FILES = sorted(
 )
 CASES = ROOT / "conformance"
 CASE_OF = {path: path.parent.relative_to(CASES).as_posix() for path in FILES if path.is_relative_to(CASES)}
-SAMPLE = sampled(set(CASE_OF.values()), of_each=3)
+SAMPLE = sampled(set(CASE_OF.values()))
 PLAYED = [path for path in FILES if path not in CASE_OF or CASE_OF[path] in SAMPLE]
 """Of the cases, which ``tests/conformance`` compiles as well, a sample."""
 MEANT = re.compile(r"^# lint: (\S+)", re.MULTILINE)
@@ -76,7 +76,7 @@ def test_there_are_printed_playbooks():
     assert any(name.startswith("README.md") for name, _ in PRINTED)
 
 
-@pytest.mark.parametrize(("name", "text"), PRINTED, ids=[name for name, _ in PRINTED])
+@over(("name", "text"), PRINTED, ids=[name for name, _ in PRINTED])
 def test_printed_playbooks_use_one_vocabulary(registry, name, text):
     compiled = compile_playbook(text, source_name=name, kinds=registry, strict=True)
     assert list(compiled.diagnostics) == []

@@ -16,12 +16,13 @@ from noetl.dsl.shapes_in_code import (
     text_of_shell,
     whole_answers,
 )
+from tests.parts import over
 
 GIVEN = {"found": "load", "answers": "each"}
 NAMED = {"load"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "left"),
     [
         (
@@ -58,7 +59,7 @@ def test_what_no_text_can_be_left_out_of_is_found_all_the_same(code: str) -> Non
     assert (one.line, one.start, one.end) == (1, 0, 0)
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "found.get('rows') or found.get('data', {}).get('rows')",
@@ -80,7 +81,7 @@ def test_data_that_the_code_may_find_is_none_of_it(code: str) -> None:
     assert data_of_sql(code, GIVEN, NAMED) == []
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "count"),
     [
         ("[one for one in answers if one.get('status') == 'success']", 1),
@@ -100,7 +101,7 @@ def test_a_status_is_compared_with_a_word(code: str, count: int) -> None:
     assert len(status_words(code, GIVEN, NAMED, {"each"})) == count
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "n = len(found)",
@@ -117,7 +118,7 @@ def test_code_that_takes_the_result_of_sql_for_its_rows_is_found(code: str) -> N
     assert [one.source for one in rows_of_sql(code, GIVEN, NAMED)] == ["load"]
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "n = len(found['rows'])",
@@ -136,7 +137,7 @@ def test_code_that_knows_the_mapping_is_none_of_it(code: str) -> None:
     assert not rows_of_sql(code, GIVEN, NAMED)
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "raw = found if isinstance(found, str) else str(found)",
@@ -150,7 +151,7 @@ def test_code_that_takes_the_result_of_a_command_for_a_text_is_found(code: str) 
     assert [one.source for one in text_of_shell(code, GIVEN)] == ["load"]
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "raw = found.get('stdout', '') if isinstance(found, dict) else found.strip()",
@@ -164,7 +165,7 @@ def test_code_that_knows_what_a_command_gives_is_none_of_it(code: str) -> None:
     assert not text_of_shell(code, GIVEN)
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "places"),
     [
         ("for row in found.get('command_1', []):\n  print(row)", [".get('command_1', [])"]),
@@ -198,7 +199,7 @@ def test_a_name_is_free_where_code_does_not_bind_it() -> None:
         assert not free_names(code, "ctx")
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "found"),
     [
         ("ok = found.get('status_code', 0) == 200\nrows = found.get('data')", ["load"]),
@@ -211,7 +212,7 @@ def test_status_code_and_data_are_those_of_a_whole_answer(code: str, found: list
     assert [one.source for one in whole_answers(code, GIVEN, NAMED, {"each"})] == found
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "new"),
     [
         ("def main(ctx): return ctx.get('jars')", "def main(context): return context.get('jars')"),
@@ -233,7 +234,7 @@ def test_what_only_the_workload_has_is_found_where_ctx_is_read(code: str, new: s
     assert renamed_parameter(code, "ctx", "context") == new
 
 
-@pytest.mark.parametrize(
+@over(
     "code",
     [
         "def main(ctx): return ctx.get('shelf')",

@@ -146,6 +146,15 @@ def inside(levels: int) -> str:
     return "{items: " * (levels - 1) + "{}" + "}" * (levels - 1)
 
 
+def applying(count: int) -> str:
+    """A schema of which so many keywords apply to one value, most of them by references: few have to be read."""
+    followed, others = divmod(count - 2, 101)
+    entries = ["{$ref: '#/$defs/a'}"] * followed + ["true"] * others
+    return (
+        f"input:\n  allOf: [{', '.join(entries)}]\n  $defs: {{a: {{allOf: [{', '.join(['true'] * 99)}]}}}}\n"
+    )
+
+
 def waiting(levels: int) -> str:
     return HEAD + META + ONE.replace("kind: noop", f"kind: wait, callback: true, schema: {inside(levels)}")
 
@@ -174,7 +183,7 @@ CASES: dict[str, tuple[Size, str, Callable[[int], str], int]] = {
     "template": (TEMPLATE_SOURCE, "template-limit", lambda n: argument("{{ 1 }}".ljust(n, ".")), 8),
     "brackets": (TEMPLATE_BRACKETS, "template-limit", lambda n: argument("{{ " + "(" * n + "1" + ")" * n + " }}"), 8),
     "pattern": (PATTERN, "input-schema", lambda n: HEAD + META + f"input:\n  pattern: {'a' * n}\n" + ONE, 5),
-    "schema": (SCHEMA_CHECKS, "input-schema", lambda n: HEAD + META + f"input:\n  allOf: [{'true, ' * (n - 1)}]\n" + ONE, 5),
+    "schema": (SCHEMA_CHECKS, "input-schema", lambda n: HEAD + META + applying(n) + ONE, 5),
     "depth of input": (SCHEMA_DEPTH, "input-schema", lambda n: HEAD + META + f"input: {inside(n)}\n" + ONE, 4),
     "depth of a callback": (SCHEMA_DEPTH, "kind-params", waiting, 6),
     "modules": (MODULES, "too-many-entries", modules, 4),

@@ -11,6 +11,7 @@ from noetl.dsl.editors.schema import playbook_schema
 from noetl.dsl.program import EventBridgeTrigger, S3Trigger, ScheduleSpec, SqsTrigger, decode, encode
 from noetl.dsl.triggers import event_pattern, queue_name
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata:\n  name: started\n"
 SEEN = "{ seen: '{{ workload.event }}', at: '{{ workload.schedule.at }}', day: '{{ workload.day }}' }"
@@ -71,7 +72,7 @@ def test_rates_get_their_one_spelling():
     ).program.schedule == ScheduleSpec(rate="1 minute", payload={"day": "x", "event": 1})
 
 
-@pytest.mark.parametrize(
+@over(
     ("trigger", "expected"),
     [
         (S3Trigger("t", "b"), {"detail": {"bucket": {"name": ["b"]}}}),

@@ -9,6 +9,7 @@ import pytest
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.task_signature import signature_of
 from noetl.dsl.yaml_text.loader import load
+from tests.parts import over
 
 
 def signature(text, known=()):
@@ -50,7 +51,7 @@ def test_entries_with_plain_values_are_defaults_and_computed_ones_are_no_paramet
     assert found.get("required", []) == required
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "expected"),
     [
         ("result = a + b", {"a": {}, "b": {}}),

@@ -12,6 +12,7 @@ from noetl.domain.facts.facts import Superseded
 from noetl.domain.results.references import unavailable
 from noetl.engine.handle_event import handle_event
 from noetl.engine.scopes.slot_view import SCOPES, View
+from tests.parts import over
 from tests.unit.engine.stepping import EID, Stepping, compiled
 
 WORKFLOW = """
@@ -34,7 +35,7 @@ def patch(one: Stepping, merge: Any = None, operations: Any = ()) -> ContextPatc
     )
 
 
-@pytest.mark.parametrize(
+@over(
     ("merge", "operations"),
     [
         ({"p": {"deep": 1}}, ()),
@@ -54,7 +55,7 @@ def test_a_patch_that_reads_a_lost_result_changes_nothing_and_is_recorded(
     assert one.slots == before and one.state.status == "running"
 
 
-@pytest.mark.parametrize(
+@over(
     ("merge", "operations", "left"),
     [
         ({"p": 1}, (), 1),

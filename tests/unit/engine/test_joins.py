@@ -8,6 +8,7 @@ from noetl.domain.state import ExecutionState, Token
 from noetl.dsl.program import Arc, Program, Step
 from noetl.dsl.reachability import with_reachability
 from noetl.engine.joins import Firing, WaveEnded, next_ready, stuck
+from tests.parts import over
 from tests.unit.engine.stepping import Stepping, compiled
 
 
@@ -83,7 +84,7 @@ def test_synchronising_merge(arcs, tokens, fires):
     assert got == fires
 
 
-@pytest.mark.parametrize(
+@over(
     ("join", "tokens", "expected"),
     [
         ("any", "c:arrived:2 b:body", Firing),
@@ -127,7 +128,7 @@ def with_join(arcs: str, **join: str) -> Program:
     return msgspec.structs.replace(program, hash=f"{arcs} {sorted(join.items())}", steps=tuple(steps))
 
 
-@pytest.mark.parametrize(
+@over(
     ("rest", "tokens", "fires", "opens"),
     [
         ("hold", "j:arrived:0 j:arrived:0", None, False),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-import pytest
 
 from noetl.domain.commands import Command, LoopSlice
 from noetl.domain.facts.facts import Paused
 from noetl.domain.limits import Limit
 from noetl.domain.state import ExecutionState
 from noetl.engine.decision import Decision, does_one_command
+from tests.parts import over
 
 COMMAND = Command(1, "1", 1, "start", "p", "python")
 PLAIN = {"state", "facts", "slots", "issue", "close", "abandoned"}
@@ -27,7 +27,7 @@ def test_state_values_and_the_end_of_another_command_may_change() -> None:
     assert does_one_command(decision(close=[("0", 1, 0)], slots={("step", "a"): 1}, facts=[Paused()]))
 
 
-@pytest.mark.parametrize("name", sorted(set(Decision.__struct_fields__) - PLAIN))
+@over("name", sorted(set(Decision.__struct_fields__) - PLAIN))
 def test_nothing_else_may(name: str) -> None:
     """A field that is added to decisions is refused, or listed above."""
     kept = next(field for field in msgspec.structs.fields(Decision) if field.name == name)
@@ -35,7 +35,7 @@ def test_nothing_else_may(name: str) -> None:
     assert not does_one_command(decision(**{name: something}))
 
 
-@pytest.mark.parametrize(
+@over(
     "given",
     [
         {"delay": 1.0},

@@ -1,13 +1,12 @@
 """Small pure decisions: chunk sizes, boundary names, the table of phases."""
 
-import pytest
-
 from noetl.domain.state import LEGAL_PHASE, LEGAL_STATUS, TERMINAL
 from noetl.engine.scopes.scope import BoundaryName
 from noetl.services.orchestrator.handle_items import next_chunk
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("items", "elapsed", "window", "workers", "chunk"),
     [
         (1, 0.0001, 1000, 2, 4),
@@ -22,7 +21,7 @@ def test_chunks_grow_towards_a_second_of_work(items, elapsed, window, workers, c
     assert next_chunk(items, elapsed, window, workers) == chunk
 
 
-@pytest.mark.parametrize("alias", ["step.done", "step.exit", "call.done", "loop.done"])
+@over("alias", ["step.done", "step.exit", "call.done", "loop.done"])
 def test_a_boundary_equals_all_its_aliases(alias):
     name = BoundaryName("step.done", "done")
     assert name == alias and alias == name and not (name != alias) and alias in [name]  # noqa: SIM202 - both operators are under test

@@ -1,14 +1,13 @@
 """When an execution can be redriven, and from what."""
 
-import pytest
-
 from noetl.domain.redrive import refusal
 from noetl.domain.state import ExecutionState, Token
+from tests.parts import over
 
 FAILED = {"status": "failed", "program": "p"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("state", "step", "why"),
     [
         ({"status": "running", "program": "p"}, "", "it is running"),

@@ -8,6 +8,7 @@ import pytest
 
 from noetl.formatting.format import Formatted, canonical_text
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 KINDS = default_registry()
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: p }\nworkflow:\n"
@@ -32,7 +33,7 @@ def case(*entries: str) -> str:
     return "\n    case:\n" + "\n".join(f"      {entry}" for entry in entries)
 
 
-@pytest.mark.parametrize(
+@over(
     ("step", "shown"),
     [
         (f"{NOOP}\n    next: a", "next: { arcs: [{ step: a }] }"),

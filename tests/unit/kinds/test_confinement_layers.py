@@ -22,6 +22,7 @@ from noetl.runtime.local.machine_checks import check_confinement
 from noetl.runtime.server import serve
 from noetl.runtime.server.unconfined_code import refuse_unconfined_code
 from noetl.runtime.settings import Settings
+from tests.parts import over
 
 HERE = Detected("linux", 7, "", "", "not root", False, "")
 
@@ -30,7 +31,7 @@ def missing(found: Detected) -> set[str]:
     return {one.name for one in choose_layers(found).protections if not one.by}
 
 
-@pytest.mark.parametrize(
+@over(
     ("found", "lacks"),
     [
         (HERE, set()),
@@ -68,8 +69,8 @@ def test_the_filter_refuses_no_sockets_where_namespaces_and_landlock_do():
     assert choose_layers(Detected("linux", 7, "refused", "", "not root")).socket_filter
 
 
-@pytest.mark.parametrize("sockets", [True, False])
-@pytest.mark.parametrize("machine", MACHINES)
+@over("sockets", [True, False])
+@over("machine", MACHINES)
 def test_the_filter_ends_in_every_branch(machine, sockets):
     code = program(*MACHINES[machine], sockets=sockets)
     steps = [code[at : at + 8] for at in range(0, len(code), 8)]
@@ -133,8 +134,8 @@ ROOT = Detected("linux", 7, "", "", "", True, "")
 LEFT_OUT = [",".join(names) for count in range(6) for names in combinations(SWITCHES, count)]
 
 
-@pytest.mark.parametrize("left_out", LEFT_OUT)
-@pytest.mark.parametrize("machine", [HERE, ROOT], ids=["ordinary", "root"])
+@over("left_out", LEFT_OUT)
+@over("machine", [HERE, ROOT], ids=["ordinary", "root"])
 def test_each_combination_of_layers_is_reported(machine, left_out, monkeypatch):
     """``doctor`` and ``serve`` say the same, and tokens are refused where no layer keeps code from files."""
     monkeypatch.setattr(layers, "detect", lambda: machine)

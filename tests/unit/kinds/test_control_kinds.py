@@ -7,6 +7,7 @@ import pytest
 from noetl.domain.kinds import TaskContext, TaskResult, TaskSettings
 from noetl.domain.outcomes.outcomes import ChildRequest
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 
 def run(name, params, given):
@@ -29,7 +30,7 @@ def test_noop_gives_its_input_back(given, result):
     assert run("noop", {}, given) == TaskResult(result)
 
 
-@pytest.mark.parametrize(
+@over(
     ("params", "given", "request_"),
     [
         ({"path": "a/b"}, {}, ChildRequest("a/b")),

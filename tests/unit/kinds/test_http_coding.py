@@ -11,6 +11,7 @@ import pytest
 from urllib3.exceptions import DecodeError, ProtocolError
 
 from noetl.kinds.http.content_encoding import decoded
+from tests.parts import over
 
 TEXT = b"".join(b"%d," % (n * n) for n in range(400))
 
@@ -29,8 +30,8 @@ CODINGS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CODINGS)
-@pytest.mark.parametrize("size", [1, 7, 10_000])
+@over("name", CODINGS)
+@over("size", [1, 7, 10_000])
 def test_a_whole_body_comes_out_as_it_went_in(name: str, size: int) -> None:
     coding, pack = CODINGS[name]
     packed = pack(TEXT)

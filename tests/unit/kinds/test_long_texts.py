@@ -14,12 +14,13 @@ from noetl.kinds.postgres import run
 from noetl.kinds.postgres.leading_words import leading_words
 from noetl.services.catalog.playbook_needs import _paths
 from noetl.services.executions.redrive_reach import _ARGUMENT
+from tests.parts import over
 
 COMMENTS = "/**/" * 60
 LONG = 60_000
 
 
-@pytest.mark.parametrize("behind", ["!", "(!", "/*", "--", "1"])
+@over("behind", ["!", "(!", "/*", "--", "1"])
 def test_a_search_behind_comments_ends(behind):
     """Each comment more doubled the time: these 60 would take longer than anybody lives."""
     run._refuse_control(COMMENTS + behind)
@@ -54,14 +55,14 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("text", CONTROL)
+@over("text", CONTROL)
 def test_control_of_transactions_is_seen_behind_what_postgres_skips(text):
     with pytest.raises(TaskError) as refused:
         run._refuse_control(text)
     assert refused.value.code == "transaction_control"
 
 
-@pytest.mark.parametrize("text", OTHERS)
+@over("text", OTHERS)
 def test_other_statements_are_let_through(text):
     run._refuse_control(text)
 
@@ -97,7 +98,7 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("line", LINES, ids=lambda line: line[:30].decode())
+@over("line", LINES, ids=lambda line: line[:30].decode())
 def test_the_first_line_of_a_script_names_its_interpreter(line):
     began = time.process_time()
     try:
@@ -121,7 +122,7 @@ def test_the_arguments_that_a_template_names_are_found():
     assert time.process_time() - began < 2.0
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "parts"),
     [
         ("a/{{ x }}", ("a/", "")),

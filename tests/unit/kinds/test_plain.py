@@ -16,6 +16,7 @@ import pytest
 
 from noetl.domain import codec
 from noetl.kinds.sandbox.noetl_guest.plain import NotJsonError, plain
+from tests.parts import over
 
 
 class Colour(enum.Enum):
@@ -48,7 +49,7 @@ class Array:
         return [1, (2.5,)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "expected"),
     [
         (None, None),

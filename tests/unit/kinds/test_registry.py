@@ -18,6 +18,7 @@ from noetl.dsl.lowering.tasks import TASK_KEYS
 from noetl.kinds import python
 from noetl.kinds.registry import BUILT_IN, ENTRY_POINT_GROUP, Registry, default_registry
 from noetl.kinds.support.base import KindParams
+from tests.parts import over
 
 DOCS = Path(__file__).parents[3] / "docs" / "kinds"
 RESULTS = DOCS.parent / "dsl" / "results.md"
@@ -49,67 +50,81 @@ def make_kind(**changes) -> SimpleNamespace:
     return SimpleNamespace(**(facts | changes))
 
 
-@pytest.mark.parametrize("name", default_registry().names())
-class TestEveryKind:
-    def test_is_described(self, name):
-        spec = default_registry().spec(name)
-        assert spec.name == name
-        assert spec.summary.endswith(".")
-        assert spec.default_timeout > 0
+EVERY_KIND = over("name", default_registry().names())
 
-    def test_example_fits_check_and_schema(self, name):
-        registry = default_registry()
-        example = dict(registry.example(name))
-        assert registry.check(name, example) == []
-        schema = registry.schema(name)
-        jsonschema.Draft202012Validator.check_schema(schema)
-        jsonschema.validate(example, schema)
 
-    def test_refuses_what_it_does_not_know(self, name):
-        registry = default_registry()
-        params = {**registry.example(name), "no_such_parameter": 1}
-        problems = registry.check(name, params)
-        assert [problem.path for problem in problems] == [("no_such_parameter",)]
-        with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate(params, registry.schema(name))
+@EVERY_KIND
+def test_is_described(name):
+    spec = default_registry().spec(name)
+    assert spec.name == name
+    assert spec.summary.endswith(".")
+    assert spec.default_timeout > 0
 
-    def test_templates_fit_every_parameter(self, name):
-        registry = default_registry()
-        raw = registry.spec(name).raw_fields
-        params = {field: value if field in raw else HOLE for field, value in registry.example(name).items()}
-        assert registry.check(name, params) == []
-        written = {field: "{{ x }}" if value is HOLE else value for field, value in params.items()}
-        jsonschema.validate(written, registry.schema(name))
 
-    def test_aliases_lead_to_parameters(self, name):
-        spec = default_registry().spec(name)
-        properties = default_registry().schema(name)["properties"]
-        assert set(spec.aliases) | set(spec.aliases.values()) <= set(properties)
-        assert {*spec.raw_fields, *(field.partition(".")[0] for field in spec.sql_fields)} <= set(properties)
+@EVERY_KIND
+def test_example_fits_check_and_schema(name):
+    registry = default_registry()
+    example = dict(registry.example(name))
+    assert registry.check(name, example) == []
+    schema = registry.schema(name)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.validate(example, schema)
 
-    def test_the_fields_of_its_result_are_in_the_docs(self, name):
-        page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
-        text = (
-            page + (DOCS / "postgres.md").read_text(encoding="utf-8") if "as for `postgres`" in page else page
-        )
-        text += (DOCS / "script.md").read_text(encoding="utf-8") if "as for `script`" in page else ""
-        words = set(re.findall(r"\w+", text + RESULTS.read_text(encoding="utf-8")))
-        named = {part for field in default_registry().spec(name).result_fields for part in field.split(".")}
-        assert named <= words
 
-    def test_no_parameter_is_a_key_of_tasks(self, name):
-        """``args`` is both on purpose: a mapping is the task's input, anything else the kind's. What the engine runs, the compiler knows."""
-        if default_registry().spec(name).pool == "control":
-            return
-        properties = default_registry().schema(name)["properties"]
-        assert set(properties) & TASK_KEYS <= {"args"}
+@EVERY_KIND
+def test_refuses_what_it_does_not_know(name):
+    registry = default_registry()
+    params = {**registry.example(name), "no_such_parameter": 1}
+    problems = registry.check(name, params)
+    assert [problem.path for problem in problems] == [("no_such_parameter",)]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(params, registry.schema(name))
 
-    def test_has_its_page_in_the_docs(self, name):
-        page = (DOCS / f"{name}.md").read_text()
-        assert page.startswith(f"# `{name}`\n")
-        fields = default_registry().schema(name)["properties"]
-        assert [field for field in fields if f"`{field}`" not in page] == []
-        assert f"(kinds/{name}.md)" in (DOCS.parent / "kinds.md").read_text()
+
+@EVERY_KIND
+def test_templates_fit_every_parameter(name):
+    registry = default_registry()
+    raw = registry.spec(name).raw_fields
+    params = {field: value if field in raw else HOLE for field, value in registry.example(name).items()}
+    assert registry.check(name, params) == []
+    written = {field: "{{ x }}" if value is HOLE else value for field, value in params.items()}
+    jsonschema.validate(written, registry.schema(name))
+
+
+@EVERY_KIND
+def test_aliases_lead_to_parameters(name):
+    spec = default_registry().spec(name)
+    properties = default_registry().schema(name)["properties"]
+    assert set(spec.aliases) | set(spec.aliases.values()) <= set(properties)
+    assert {*spec.raw_fields, *(field.partition(".")[0] for field in spec.sql_fields)} <= set(properties)
+
+
+@EVERY_KIND
+def test_the_fields_of_its_result_are_in_the_docs(name):
+    page = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+    text = page + (DOCS / "postgres.md").read_text(encoding="utf-8") if "as for `postgres`" in page else page
+    text += (DOCS / "script.md").read_text(encoding="utf-8") if "as for `script`" in page else ""
+    words = set(re.findall(r"\w+", text + RESULTS.read_text(encoding="utf-8")))
+    named = {part for field in default_registry().spec(name).result_fields for part in field.split(".")}
+    assert named <= words
+
+
+@EVERY_KIND
+def test_no_parameter_is_a_key_of_tasks(name):
+    """``args`` is both on purpose: a mapping is the task's input, anything else the kind's. What the engine runs, the compiler knows."""
+    if default_registry().spec(name).pool == "control":
+        return
+    properties = default_registry().schema(name)["properties"]
+    assert set(properties) & TASK_KEYS <= {"args"}
+
+
+@EVERY_KIND
+def test_has_its_page_in_the_docs(name):
+    page = (DOCS / f"{name}.md").read_text()
+    assert page.startswith(f"# `{name}`\n")
+    fields = default_registry().schema(name)["properties"]
+    assert [field for field in fields if f"`{field}`" not in page] == []
+    assert f"(kinds/{name}.md)" in (DOCS.parent / "kinds.md").read_text()
 
 
 def printed(code: str) -> str:
@@ -131,7 +146,7 @@ class Text(str):
     """A text that only the model looks at."""
 
 
-@pytest.mark.parametrize(
+@over(
     ("params", "is_plain"),
     [
         ({"code": "result = 1"}, True),

@@ -14,6 +14,7 @@ from noetl.kinds.rows import reading
 from noetl.kinds.rows.formats import format_of
 from noetl.kinds.rows.parquet import read_parquet
 from noetl.kinds.rows.reading import read_rows, read_values
+from tests.parts import over
 
 
 class Dripping(io.BytesIO):
@@ -36,8 +37,8 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-@pytest.mark.parametrize("stream", [io.BytesIO, Dripping])
+@over("spelling", SPELLINGS)
+@over("stream", [io.BytesIO, Dripping])
 def test_json_is_read_while_it_arrives(stream: Any, spelling: str) -> None:
     assert list(read_rows(stream(SPELLINGS[spelling]), "json", chunk_rows=2)) == [ROWS[:2], ROWS[2:]]
 
@@ -78,7 +79,7 @@ def test_parquet_comes_from_a_stream_and_from_a_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
+@over(
     "format, data, message",
     [
         ("csv", b"a,b\n1,2\n3\n", "line 3 has fewer fields"),
@@ -111,7 +112,7 @@ def test_what_is_none_of_it_is_refused_with_its_place(format: Any, data: bytes, 
     assert (caught.value.kind, caught.value.code) == ("parse", "object_format")
 
 
-@pytest.mark.parametrize(
+@over(
     "format, data",
     [
         ("csv", b'a\n"' + b"x\n" * 2000),

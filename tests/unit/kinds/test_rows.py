@@ -9,9 +9,10 @@ import pytest
 
 from noetl.domain.errors import TaskError
 from noetl.kinds.rows.database import Table, interval_text, to_json, unique_names
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "expected"),
     [
         (Decimal("10.00"), 10),
@@ -43,7 +44,7 @@ def test_depth_is_bounded():
     assert caught.value.code == "too_deep"
 
 
-@pytest.mark.parametrize(
+@over(
     ("seconds", "text"),
     [
         (0, "00:00:00"),
@@ -57,7 +58,7 @@ def test_intervals(seconds, text):
     assert interval_text(datetime.timedelta(seconds=seconds)) == text
 
 
-@pytest.mark.parametrize(
+@over(
     ("names", "unique"),
     [
         (["a", "b"], ["a", "b"]),

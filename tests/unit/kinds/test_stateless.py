@@ -9,13 +9,12 @@ import re
 import types
 from pathlib import Path
 
-import pytest
-
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.kinds import python
 from noetl.kinds.sandbox import stateless
 from noetl.kinds.sandbox.request import MOST_CHARACTERS
 from noetl.kinds.sandbox.stateless import MODULES, Kept, find_kept, keeps_nothing
+from tests.parts import over
 
 KEEPS_NOTHING = {
     "one value": "result = n + 1",
@@ -139,17 +138,17 @@ HOLES = {
 """Code that looks harmless, and reaches what another call in its process reaches, too."""
 
 
-@pytest.mark.parametrize("code", KEEPS_NOTHING.values(), ids=KEEPS_NOTHING)
+@over("code", KEEPS_NOTHING.values(), ids=KEEPS_NOTHING)
 def test_code_that_works_on_its_values_keeps_nothing(code):
     assert keeps_nothing(code)
 
 
-@pytest.mark.parametrize("code", [*MAY_KEEP.values(), *HOLES.values()], ids=[*MAY_KEEP, *HOLES])
+@over("code", [*MAY_KEEP.values(), *HOLES.values()], ids=[*MAY_KEEP, *HOLES])
 def test_all_other_code_may_keep_something(code):
     assert not keeps_nothing(code)
 
 
-@pytest.mark.parametrize(
+@over(
     ("code", "kept"),
     [
         ("import json\nimport os, re\n", Kept("`import os, re`", 2, 1)),
@@ -187,7 +186,7 @@ def test_a_warning_of_the_compiler_has_its_line():
     assert kept.line == 2 and "assertion is always true" in kept.words
 
 
-@pytest.mark.parametrize("code", [*MAY_KEEP.values(), *HOLES.values()], ids=[*MAY_KEEP, *HOLES])
+@over("code", [*MAY_KEEP.values(), *HOLES.values()], ids=[*MAY_KEEP, *HOLES])
 def test_whatever_may_keep_something_has_a_place_in_the_code(code):
     kept = find_kept(code)
     assert kept.words and 1 <= kept.line <= len(code.splitlines()) and kept.column >= 1
@@ -247,7 +246,7 @@ def _reached(value):
             continue
 
 
-@pytest.mark.parametrize("module", MODULES)
+@over("module", MODULES)
 def test_a_module_leads_to_nothing_that_can_be_changed(module):
     """What is reached by allowed names is a function, a type or fixed, and so is what that leads to."""
     loaded = importlib.import_module(module)
@@ -268,7 +267,7 @@ def test_a_module_leads_to_nothing_that_can_be_changed(module):
         todo += [(f"{path}.{name}", inner) for name, inner in _reached(value)]
 
 
-@pytest.mark.parametrize("module", MODULES)
+@over("module", MODULES)
 def test_a_class_of_python_is_no_value(module):
     """A method that is written in Python takes any object as its own: such classes are only called."""
     loaded = importlib.import_module(module)
@@ -307,7 +306,7 @@ def _frames():
     }
 
 
-@pytest.mark.parametrize("kind", _frames())
+@over("kind", _frames())
 def test_what_is_dangerous_has_no_allowed_attribute(kind):
     """Allowed names lead from functions, frames and the like to no further object of Python's own."""
     value = _frames()[kind]
@@ -361,7 +360,7 @@ def test_no_allowed_attribute_reads_attributes_by_name_or_is_private():
     }
 
 
-@pytest.mark.parametrize(
+@over(
     ("modules", "unseen"),
     [({}, True), ({"rates.py": "RATE = 1"}, True), ({"numbers.py": ""}, False), ({"json/own.py": ""}, False)],
 )

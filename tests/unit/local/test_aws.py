@@ -11,11 +11,12 @@ import pytest
 
 from noetl.domain.errors import NotFoundError
 from noetl.local import aws
+from tests.parts import over
 
 DEPLOYED = ["noetl-local-api", "noetl-local-worker-io", "unrelated"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "expected"),
     [
         ("api", "noetl-local-api"),
@@ -47,7 +48,7 @@ class _Lambda:
         return self._answer
 
 
-@pytest.mark.parametrize(
+@over(
     ("payload", "error", "expected"),
     [
         (b'{"a": 1}', None, ({"a": 1}, None)),

@@ -11,6 +11,7 @@ import pytest
 from noetl.domain.errors import InfrastructureError
 from noetl.local import deploy, emulator, tools
 from noetl.local.layout import Layout
+from tests.parts import over
 
 
 def test_the_end_of_a_failed_tools_output_is_shown(tmp_path: Path) -> None:
@@ -120,7 +121,7 @@ def test_the_api_is_reached_by_path(
     assert deploy.api_url(outputs, "http://e", ours) == expected
 
 
-@pytest.mark.parametrize(
+@over(
     ("answers", "wanted"),
     [
         ([(502, "starting"), None, (200, "")], None),

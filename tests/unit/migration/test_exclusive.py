@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
-
 from noetl.migration.exclusive import exclusive
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     "guards",
     [
         ("x > 5", "x <= 5"),
@@ -31,7 +30,7 @@ def test_these_exclude_each_other(guards: tuple[str, ...]) -> None:
     assert exclusive(guards)
 
 
-@pytest.mark.parametrize(
+@over(
     "guards",
     [
         ("x > 5", "x > 7"),

@@ -23,6 +23,9 @@ workflow:
 """
 
 
+STEPS = repeated(gate=50, full=100)
+
+
 def migrated(command: str) -> Migrated:
     text = PLAYBOOK.format(command=json.dumps(command))
     return migrate_text(text, source_name="hostile.yaml", kinds=default_registry())
@@ -59,7 +62,7 @@ def test_a_long_chain_of_steps_behind_an_item_is_refused() -> None:
     ways = [
         "    case: [{ when: \"{{ event.name == 'step.exit' }}\", "
         f"then: {{ next: [{{ step: s{at + 1}, args: {{ n: '{{{{ {read} }}}}' }} }}] }} }}]\n"
-        for at, read in enumerate(["n", *["args.n"] * repeated(gate=300, full=1_200)])
+        for at, read in enumerate(["n", *["args.n"] * repeated(gate=60, full=1_200)])
     ]
     steps = [f"  - step: s{at}\n    tool: {{ kind: noop }}\n{way}" for at, way in enumerate(ways)][1:]
     text = head + loop + ways[0] + "".join(steps) + f"  - step: s{len(ways)}\n"
@@ -81,5 +84,5 @@ def test_migrating_is_near_linear_in_the_steps() -> None:
         return migrate_text(head + "".join(lines), source_name="large.yaml", kinds=default_registry())
 
     migrate(10)
-    few, many = (calls(lambda count=count: migrate(count)) for count in (100, 400))
+    few, many = (calls(lambda count=count: migrate(count)) for count in (STEPS, 4 * STEPS))
     assert many < 4.8 * few, (few, many)

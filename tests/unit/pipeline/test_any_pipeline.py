@@ -191,7 +191,7 @@ scripts = st.dictionaries(
 
 
 @settings(
-    max_examples=repeated(gate=50, full=150), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=repeated(gate=30, full=150), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(pipelines(), scripts)
 def test_any_pipeline_ends_alike_however_often_it_is_interrupted(

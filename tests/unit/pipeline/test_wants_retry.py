@@ -10,6 +10,7 @@ from noetl.domain.outcomes.outcomes import ErrorInfo
 from noetl.dsl import program as p
 from noetl.pipeline.retry import wants_retry
 from noetl.pipeline.state import LatestOutcome
+from tests.parts import over
 
 NO_RUN = cast("Any", None)
 """No condition is rendered, so there is no run."""
@@ -26,7 +27,7 @@ def again(code: str, meaning: int, **details: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize("code", MISCONFIGURED)
+@over("code", MISCONFIGURED)
 def test_a_missing_credential_is_called_again_up_to_meaning_4(code):
     assert [again(code, meaning) for meaning in (1, 2, 3, 4, 5)] == [True, True, True, True, False]
 

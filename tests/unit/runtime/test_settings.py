@@ -14,9 +14,10 @@ from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.domain.task_logs import TaskLine
 from noetl.runtime.settings import Settings
 from noetl.services.credentials.credentials import CACHE_SECONDS
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "value"),
     [
         ("NOETL_DATABASE_URL", "mysql://ada:canary@db/engine"),

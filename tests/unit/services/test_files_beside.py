@@ -13,6 +13,7 @@ from noetl.formatting.format import canonical_text
 from noetl.kinds.registry import default_registry
 from noetl.migration.migrate import migrate_text
 from noetl.services.catalog.files_beside import text_with_files, with_files
+from tests.parts import over
 
 PLAYBOOK = """\
 apiVersion: noetl.io/v2
@@ -64,7 +65,7 @@ def test_a_link_out_of_the_folder_is_refused(tmp_path):
     assert found.startswith("p.yaml:5:5: module-missing: rates.py cannot be read: it is a link")
 
 
-@pytest.mark.parametrize(
+@over(
     ("entry", "code"),
     [
         ("/etc/rates.py", "module-path"),

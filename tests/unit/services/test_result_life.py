@@ -21,6 +21,7 @@ from noetl.services.results.hydration import make_hydrate
 from noetl.services.results.stored_lists import StoredLists
 from noetl.templating import wrap
 from noetl.templating.views import raw
+from tests.parts import over
 from tests.unit.services.worker.test_run_command import Worker
 
 URI = "noetl://execution/7/result/fetch/0b9e6f6e-0000-4000-8000-000000000000"
@@ -206,7 +207,7 @@ def test_what_is_gathered_goes_to_the_store_in_parts(monkeypatch, accumulate, wh
     assert hydrated(outcome.result, make_hydrate(worker.results)) == wanted
 
 
-@pytest.mark.parametrize(
+@over(
     ("ref", "known"),
     [
         ({"kind": "result_ref", "ref": URI, "size": 2}, True),
@@ -247,7 +248,7 @@ def test_references_are_known_in_every_shape(ref, known):
     assert wrap(ref, make_hydrate(worker.results)).attribute("n") == 42
 
 
-@pytest.mark.parametrize(
+@over(
     "told",
     [{"strategy": ["concat"]}, {"total_bytes": "7"}, {"parts": {}}, {"parts": [{"ref": URI, "count": "x"}]}],
 )

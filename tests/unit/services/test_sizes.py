@@ -49,7 +49,7 @@ from noetl.runtime.settings import Settings
 from noetl.services.messaging.large_messages import pack
 from noetl.services.worker import task_log_writer
 from tests.doubles.task_logs import MemoryTaskLogs
-from tests.parts import ABOUT_A_LIMIT
+from tests.parts import ABOUT_A_LIMIT, over
 from tests.unit.api.ground import Ground
 from tests.unit.api.test_events_in import deliver, message
 from tests.unit.services.worker.test_run_command import Worker
@@ -144,8 +144,8 @@ def test_an_error_that_a_worker_reports_is_cut(door: str, over: int) -> None:
     assert len(codec.encode(error["details"])) <= ERROR_DETAILS.value
 
 
-@pytest.mark.parametrize("char", ["d", "\x01", "\ud800", "\U0001f600", "é"])
-@pytest.mark.parametrize("entries", [1, 3, 64, 1000])
+@over("char", ["d", "\x01", "\ud800", "\U0001f600", "é"])
+@over("entries", [1, 3, 64, 1000])
 def test_details_of_any_text_are_cut_to_their_limit(char: str, entries: int) -> None:
     details = {f"{char * 4}{number}": char * ERROR_DETAILS.value for number in range(entries)}
     short = short_error(ErrorInfo("m", details=details | {"k" * ERROR_DETAILS.value: 1}))

@@ -22,6 +22,7 @@ from noetl.services.executions.start_from_trigger import (
 )
 from noetl.services.executions.start_playbook import StartDeps
 from tests.doubles.trigger_store import MemoryTriggerStore
+from tests.parts import over
 
 CREATED = {
     "id": "2d4eba74-fd51-3966-4bfa-b013c9da8ff1",
@@ -95,7 +96,7 @@ def test_what_a_trigger_began_is_handed_to_the_engine_although_its_row_cannot_be
     assert [one.execution_id for one in deps.store.undelivered("me", 10)] == [again.execution_id]
 
 
-@pytest.mark.parametrize(
+@over(
     "other",
     [
         changed(object={"sequencer": "00617F08299329D190"}),
@@ -110,16 +111,14 @@ def test_another_change_is_another_event(other):
     assert event_key("a", other) != event_key("a", CREATED)
 
 
-@pytest.mark.parametrize(
-    "detail", [{}, None, {"bucket": "b", "object": "o"}, {"bucket": {}, "object": {"sequencer": ""}}]
-)
+@over("detail", [{}, None, {"bucket": "b", "object": "o"}, {"bucket": {}, "object": {"sequencer": ""}}])
 def test_without_a_sequencer_the_id_tells_events_apart(detail):
     one, two = ({**CREATED, "detail": detail, "id": name} for name in ("1", "2"))
     assert event_key("a", one) == event_key("a", dict(one)) != event_key("a", two)
 
 
-@pytest.mark.parametrize("missing", ["id", "source", "detail-type"])
-@pytest.mark.parametrize("value", [None, "", 7])
+@over("missing", ["id", "source", "detail-type"])
+@over("value", [None, "", 7])
 def test_what_is_no_event_is_refused(missing, value):
     with pytest.raises(InvalidInputError) as refused:
         event_key("a", {**CREATED, missing: value})
@@ -140,7 +139,7 @@ def test_a_message_is_given_without_its_receipt(deps):
     assert start_from_message("a", other_queue, deps).event is not None
 
 
-@pytest.mark.parametrize(
+@over(
     ("body", "read"),
     [
         (' {"a": [1]}', {"a": [1]}),
@@ -160,9 +159,7 @@ def test_a_body_is_read_when_it_is_a_mapping_or_a_list(body, read):
     assert message_event({**MESSAGE, "body": body})["body"] == read
 
 
-@pytest.mark.parametrize(
-    "broken", [{}, {"messageId": "1"}, {"messageId": None, "body": "x"}, {"messageId": "1", "body": {}}]
-)
+@over("broken", [{}, {"messageId": "1"}, {"messageId": None, "body": "x"}, {"messageId": "1", "body": {}}])
 def test_what_is_no_message_is_refused(broken):
     with pytest.raises(InvalidInputError) as refused:
         message_event(broken)

@@ -10,6 +10,7 @@ import pytest
 
 from noetl.system_calls import processors
 from noetl.system_calls.processors import count_processors, quota
+from tests.parts import over
 
 UNIFIED, OLDER = "0::/pod/app\n", "9:memory:/x\n3:cpu,cpuacct:/docker/5f\n0::/\n"
 
@@ -44,7 +45,7 @@ def test_the_quota_is_the_least_of_the_groups_around_a_process(tmp_path: Path, o
     assert quota(tmp_path / "groups", tmp_path / "own") == allowed
 
 
-@pytest.mark.parametrize(
+@over(
     ("machine", "affinity", "allowed", "found"),
     [
         (64, 64, math.inf, 64),

@@ -11,22 +11,33 @@ import pytest
 from noetl.domain.errors import TemplateError
 from noetl.dsl.program import Expr, Pos, Text
 from noetl.templating import MappingScope, TemplateLimits, render
+from noetl.templating.limits import DEFAULT_LIMITS
 from noetl.templating.positions import fail
+from tests.parts import over, repeated
 from tests.work import calls
 
 MOST_CALLS = 4_000_000
 """Functions called until a template is stopped. What one call of C may cost is held by the sizes that are refused."""
 
 
-def failure(node: Expr | Text, **names: Any) -> TemplateError:
+SHARE = repeated(gate=10, full=1)
+"""Of the time and of the operations that a template has, `make test` leaves a tenth: what computes without end ends that much sooner."""
+LIMITS = TemplateLimits(
+    max_operations=DEFAULT_LIMITS.max_operations // SHARE, seconds=DEFAULT_LIMITS.seconds / SHARE
+)
+
+
+def failure(
+    node: Expr | Text, limits: TemplateLimits = DEFAULT_LIMITS, most_calls: int = MOST_CALLS, **names: Any
+) -> TemplateError:
     found = []
 
     def refuse() -> None:
         with pytest.raises(TemplateError) as caught:
-            render(node, MappingScope(names))
+            render(node, MappingScope(names), limits)
         found.append(caught)
 
-    assert calls(refuse) < MOST_CALLS
+    assert calls(refuse) < most_calls
     (caught,) = found
     assert caught.value.details["template"]
     assert caught.value.details["line"] == 7
@@ -107,9 +118,10 @@ EXPRESSIONS = [
 ]
 
 
-@pytest.mark.parametrize("source", EXPRESSIONS, ids=lambda source: source[:40])
+@over("source", EXPRESSIONS, ids=lambda source: source[:40])
 def test_an_expression_that_asks_too_much_is_stopped(source: str) -> None:
-    assert failure(Expr(source, Pos(7, 1)), x="a", big={"k": "v" * 1000}).code == "template_limit"
+    error = failure(Expr(source, Pos(7, 1)), LIMITS, x="a", big={"k": "v" * 1000})
+    assert error.code == "template_limit"
 
 
 TEXTS = [
@@ -179,9 +191,10 @@ TEXTS += [
 ]
 
 
-@pytest.mark.parametrize("source", TEXTS, ids=lambda source: source[-60:])
+@over("source", TEXTS, ids=lambda source: source[-60:])
 def test_a_text_that_asks_too_much_is_stopped(source: str) -> None:
-    error = failure(Text(source, Pos(7, 1)), x=True, big=list(range(20000)), other=list(range(20000)))
+    numbers = {"big": list(range(20000)), "other": list(range(20000))}
+    error = failure(Text(source, Pos(7, 1)), LIMITS, MOST_CALLS // SHARE, x=True, **numbers)
     assert error.code == "template_limit"
 
 
@@ -259,7 +272,7 @@ ESCAPES = [
 ]
 
 
-@pytest.mark.parametrize("source", ESCAPES)
+@over("source", ESCAPES)
 def test_python_is_out_of_reach(source: str) -> None:
     names = {"x": {"a": 1}, "now": lambda: 1, "loop": {"index": 1}}
     assert failure(Expr(source, Pos(7, 1)), **names).code == "undefined"
@@ -318,7 +331,7 @@ def test_the_clock_stops_what_the_counters_let_through() -> None:
     assert "0.1 s" in caught.value.message
 
 
-@pytest.mark.parametrize(
+@over(
     "source",
     [
         "('9' * 4001) | int",

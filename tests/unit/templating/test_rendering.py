@@ -10,6 +10,7 @@ import pytest
 from noetl.domain.errors import InfrastructureError, TemplateError
 from noetl.dsl.program import Expr, LiteralNode, Map, Pos, Seq, Sql, Text
 from noetl.templating import MappingScope, check, is_true, render
+from tests.parts import over
 
 
 def expr(source: str, **names: Any) -> Any:
@@ -23,7 +24,7 @@ def text(source: str, **names: Any) -> Any:
 WORKLOAD = {"a": {"b": "00123"}, "n": None, "list": [1, {"x": 2}, "three"], "big": 12345678901234567890123}
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("w.a.b", "00123"),
@@ -69,7 +70,7 @@ def test_an_expression_keeps_the_type_of_its_value(source: str, expected: Any) -
     assert type(found) is type(expected)
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("[3, 1, 2] | sort | join(',')", "1,2,3"),
@@ -123,7 +124,7 @@ def test_filters_and_tests(source: str, expected: Any) -> None:
     assert expr(source, people=[{"name": "Bo", "age": 20}, {"name": "al", "age": 30}]) == expected
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("Hello {{ x }}!", "Hello you!"),
@@ -158,9 +159,7 @@ def test_other_nodes() -> None:
     assert render(node, MappingScope({"x": 5})) == {"a": 5, "b": [1, "<5>"]}
 
 
-@pytest.mark.parametrize(
-    "key", ["items", "keys", "values", "get", "update", "pop", "__class__", "_ref", "upper"]
-)
+@over("key", ["items", "keys", "values", "get", "update", "pop", "__class__", "_ref", "upper"])
 def test_keys_win_over_methods(key: str) -> None:
     value = {key: "mine"}
     assert expr(f"r.{key}", r=value) == "mine"
@@ -168,7 +167,7 @@ def test_keys_win_over_methods(key: str) -> None:
     assert expr(f"[r] | map(attribute='{key}') | first", r=value) == "mine"
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("r.items()", [["a", 1]]),
@@ -189,7 +188,7 @@ def test_data_is_never_evaluated() -> None:
     assert expr("v | replace('a', 'b') ~ v", v=hostile) == hostile * 2
 
 
-@pytest.mark.parametrize("value", ["nul \0", "lone \ud800", 10**22 + 7, "é\u2028"])
+@over("value", ["nul \0", "lone \ud800", 10**22 + 7, "é\u2028"])
 def test_unusual_data_passes_unchanged(value: Any) -> None:
     assert expr("v", v=value) == value
     assert expr("{'k': v} | tojson | fromjson", v=value) == {"k": value}
@@ -214,7 +213,7 @@ UNDEFINED = [
 ]
 
 
-@pytest.mark.parametrize(("source", "name", "nearest", "column"), UNDEFINED)
+@over(("source", "name", "nearest", "column"), UNDEFINED)
 def test_an_undefined_name_is_an_error_with_its_place(
     source: str, name: str, nearest: str | None, column: int
 ) -> None:
@@ -236,7 +235,7 @@ def test_the_place_inside_a_longer_text() -> None:
     assert (caught.value.details["line"], caught.value.details["column"]) == (4, 19)
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "code"),
     [
         ("x +", "template_syntax"),
@@ -272,7 +271,7 @@ def test_what_cannot_be_done_is_an_error_with_a_code(source: str, code: str) -> 
     assert caught.value.details["template"]
 
 
-@pytest.mark.parametrize(
+@over(
     "source",
     [
         "{% include 'x' %}",
@@ -297,7 +296,7 @@ def test_check_accepts_what_data_will_decide() -> None:
     check(Seq((LiteralNode("{{"), Expr("missing.x + 1"), Text("{{ a }}"), Sql("select {{ a }}"))))
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "expected"),
     [
         *((value, True) for value in (True, 1, 1.0, "yes", "TRUE", " True\n", "1")),
@@ -311,7 +310,7 @@ def test_a_guard_is_true_or_false(value: Any, expected: bool) -> None:
     assert is_true(LiteralNode(value), MappingScope({})) is expected
 
 
-@pytest.mark.parametrize("value", [2, -1, 0.5, "maybe", [], [1], {}, {"a": 1}, "truthy"])
+@over("value", [2, -1, 0.5, "maybe", [], [1], {}, {"a": 1}, "truthy"])
 def test_any_other_guard_is_an_error_that_shows_the_value(value: Any) -> None:
     with pytest.raises(TemplateError) as caught:
         is_true(Expr("v", Pos(4, 2)), MappingScope({"v": value}))

@@ -27,6 +27,7 @@ from noetl.domain.sizes.table import (
 )
 from noetl.dsl.program import Expr, Pos, Text
 from noetl.templating import MappingScope, TemplateLimits, render
+from tests.parts import over
 
 Node = Expr | Text
 PLACE = Pos(7, 3)
@@ -50,8 +51,8 @@ CASES: dict[str, tuple[Size, Callable[[int], Node], Callable[[int], dict[str, An
 }
 
 
-@pytest.mark.parametrize("over", [-1, 0, 1])
-@pytest.mark.parametrize("case", CASES)
+@over("over", [-1, 0, 1])
+@over("case", CASES)
 def test_a_template_at_its_limit(case: str, over: int) -> None:
     size, make, names = CASES[case]
     node, scope = make(size.value + over), MappingScope(names(size.value + over))

@@ -9,6 +9,7 @@ import pytest
 from noetl.domain.errors import TemplateError
 from noetl.dsl.program import Pos, Sql
 from noetl.templating import MappingScope, RenderedStatement, plain_sql, render, render_sql, split
+from tests.parts import over
 
 
 def sql(source: str, params: dict[str, Any] | None = None, /, **names: Any) -> tuple[RenderedStatement, ...]:
@@ -23,7 +24,7 @@ def one(source: str, params: dict[str, Any] | None = None, /, **names: Any) -> t
 HOSTILE = "'; drop table x; --"
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "text", "values"),
     [
         ("SELECT {{ v }}", "SELECT %(p1)s", [HOSTILE]),
@@ -74,7 +75,7 @@ def test_values_become_parameters(source: str, text: str, values: list[Any]) -> 
     assert one(source, **names) == (text, values)
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "text"),
     [
         ("SELECT * FROM {{ t }}", 'SELECT * FROM "s"."t"'),
@@ -110,7 +111,7 @@ def test_names_are_quoted(source: str, text: str) -> None:
     assert one(source, **names) == (text, [])
 
 
-@pytest.mark.parametrize(
+@over(
     "source",
     [
         "SELECT * FROM {{ v }}",
@@ -123,9 +124,7 @@ def test_names_are_quoted(source: str, text: str) -> None:
         "SELECT {{ v }} /* {{ v }} */",
     ],
 )
-@pytest.mark.parametrize(
-    "value", [HOSTILE, 'a"; drop table x; --', "*/ drop table x; /*", "$$;$$", "%s", "\\'; x", ";"]
-)
+@over("value", [HOSTILE, 'a"; drop table x; --', "*/ drop table x; /*", "$$;$$", "%s", "\\'; x", ";"])
 def test_no_value_makes_a_second_statement(source: str, value: str) -> None:
     try:
         statements = sql(source, v=value)
@@ -135,7 +134,7 @@ def test_no_value_makes_a_second_statement(source: str, value: str) -> None:
     assert len(split(statements[0].text)) == 1
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "value", "part", "column"),
     [
         ("SELECT * FROM {{ v }}", "", "not a usable SQL name", 24),
@@ -184,7 +183,7 @@ def test_a_placeholder_without_a_value() -> None:
     assert caught.value.details["nearest"] == "id"
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "statements"),
     [
         ("", []),
@@ -250,7 +249,7 @@ def test_a_bound_value_is_the_data_behind_a_reference() -> None:
     assert one("SELECT {{ big }}", big=wrap(ref, lambda _: {"a": 1})) == ("SELECT %(p1)s", [{"a": 1}])
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "text", "params"),
     [
         ("SELECT $$a {{ v }}'s$$, $t${{ v }}$t$", "SELECT %(p1)s, %(p2)s", {"p1": "a x's", "p2": "x"}),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.templating.sql_escapes import hand_escaped
+from tests.parts import over
 
 DOUBLED = """replace("'", "''")"""
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "found"),
     [
         ("SELECT '{{ a | DOUBLED }}'", [(True, " | DOUBLED")]),
@@ -32,7 +31,7 @@ def test_doubling_is_found_where_the_value_is_a_parameter(source: str, found: li
     assert seen == [(quoted, part.replace("DOUBLED", DOUBLED)) for quoted, part in found]
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "found"),
     [
         ("{% set w = a | DOUBLED %}SELECT '{{ w }}'", [("w", "w", True)]),

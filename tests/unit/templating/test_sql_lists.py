@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.templating.sql_lists import joined_lists
+from tests.parts import over
 
 QUOTES = """join("','")"""
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "found"),
     [
         ("a IN ('{{ x | QUOTES }}')", [("IN ('{{ x | QUOTES }}')", "= ANY('{{ x }}')")]),

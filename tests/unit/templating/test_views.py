@@ -11,6 +11,7 @@ from noetl.domain.errors import TemplateError
 from noetl.domain.results.references import make_ref
 from noetl.dsl.program import Expr, Text
 from noetl.templating import MISSING, MappingScope, StepView, View, is_true, render, unwrap, wrap
+from tests.parts import over
 
 
 class Store:
@@ -41,7 +42,7 @@ def test_a_mapping_has_no_methods_of_a_list(name: str) -> None:
 LARGE = {"status": "sent", "row_count": 3, "size": "XL", "data": [1, 2, 3], "nested": {"items": "key"}}
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected", "loads"),
     [
         ("big.row_count", 3, 0),
@@ -68,7 +69,7 @@ def test_a_large_result_is_loaded_once_and_only_when_needed(source: str, expecte
     assert store.loads == loads
 
 
-@pytest.mark.parametrize("name", [*LARGE, "missing", "kind"])
+@over("name", [*LARGE, "missing", "kind"])
 def test_growing_over_the_inline_limit_changes_no_name(name: str) -> None:
     store = Store(LARGE)
     small = evaluate(f"step.{name} | default('none')", step=StepView({"status": "success", "data": LARGE}))
@@ -79,9 +80,7 @@ def test_growing_over_the_inline_limit_changes_no_name(name: str) -> None:
     assert large == ("result_ref" if name == "kind" else small)
 
 
-@pytest.mark.parametrize(
-    "source", ["big", "[big][0]", "{'a': big}.a", "big if true", "missing | default(big)"]
-)
+@over("source", ["big", "[big][0]", "{'a': big}.a", "big if true", "missing | default(big)"])
 def test_a_value_that_is_exactly_a_large_result_stays_its_reference(source: str) -> None:
     store = Store([1])
     assert evaluate(source, big=wrap(store.ref, store.hydrate)) is store.ref
@@ -117,7 +116,7 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("r[0].email", "a@x"),
@@ -148,7 +147,7 @@ def test_rows_in_a_loop() -> None:
 LOOP = {"kind": "loop_result", "results": [10, {"error": "x"}, 30], "count": 3, "failed": 1}
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("p", LOOP["results"]),
@@ -178,7 +177,7 @@ ENDED = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("p.failures", [{"index": 1, "error": {"code": "c"}}]),
@@ -218,7 +217,7 @@ STEP = {
 }
 
 
-@pytest.mark.parametrize(
+@over(
     ("state", "source", "expected"),
     [
         (STEP, "s", STEP["data"]),
@@ -300,7 +299,7 @@ class Both(View):
         return ("mine",)
 
 
-@pytest.mark.parametrize(
+@over(
     ("source", "expected"),
     [
         ("name == 'exit' and 'exit' == name and name != 'other'", True),

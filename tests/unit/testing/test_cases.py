@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.testing.assertions import differences
 from noetl.testing.mocks import matches
+from tests.parts import over
 
 FETCH = """
 workflow:
@@ -31,7 +30,7 @@ workflow:
 """
 
 
-@pytest.mark.parametrize(
+@over(
     ("part", "whole", "fits"),
     [
         ({"a": 1}, {"a": 1, "b": 2}, True),

@@ -16,6 +16,7 @@ from noetl.testing.document import test_schema as schema_of_tests
 from noetl.testing.testfile import read_test_file
 
 EXAMPLES = Path(__file__).parents[3] / "playbooks" / "examples"
+REGISTRY = Registry(discover=False)
 PLAYBOOK = """
 workflow:
   - step: start
@@ -104,7 +105,7 @@ def test_what_is_wrong_is_told_with_its_place(put, text):
     path.write_text(text)
     line, column, code, hint = WRONG[text]
     with pytest.raises(InvalidPlaybookError) as refused:
-        read_test_file(path, Registry(discover=False))
+        read_test_file(path, REGISTRY)
     told = {
         (one.line, one.column, one.code): f"{one.message} {one.hint}" for one in refused.value.diagnostics
     }
@@ -118,7 +119,7 @@ def test_every_problem_is_told_at_once(put):
         PLAYBOOK, "cases:\n  - { nam: a }\n  - { name: b, expct: {} }\n  - { name: c, order: backward }\n"
     )
     with pytest.raises(InvalidPlaybookError) as refused:
-        read_test_file(path, Registry(discover=False))
+        read_test_file(path, REGISTRY)
     assert [found.line for found in refused.value.diagnostics] == [2, 2, 3, 4]
 
 
@@ -126,13 +127,13 @@ def test_a_test_file_without_its_playbook(tmp_path):
     path = tmp_path / "lost.test.yaml"
     path.write_text("cases: [{ name: a }]\n")
     with pytest.raises(InvalidPlaybookError, match=r"there is no playbook lost.yaml"):
-        read_test_file(path, Registry(discover=False))
+        read_test_file(path, REGISTRY)
 
 
 def test_the_playbook_itself_may_be_invalid(put):
     path = put("workflow: [{ step: start, tol: 1 }]\n", "cases: [{ name: a }]")
     with pytest.raises(InvalidPlaybookError) as refused:
-        read_test_file(path, Registry(discover=False))
+        read_test_file(path, REGISTRY)
     assert refused.value.source_name.endswith("play.yaml")
 
 
@@ -155,7 +156,7 @@ cases:
     expect: { status: cancelled }
 """,
     )
-    first, second = read_test_file(path, Registry(discover=False)).cases
+    first, second = read_test_file(path, REGISTRY).cases
     assert (first.line, second.line) == (9, 10)
     assert first.payload == {"a": {"x": 1}, "b": 1}
     assert first.own == frozenset()
@@ -208,7 +209,7 @@ def test_paths_mean_test_files(tmp_path, put):
     assert find_test_files([str(tmp_path)]) == [beside, inside]
     assert find_test_files([str(tmp_path / "play.yaml")]) == [beside, inside]
     assert find_test_files([str(inside), str(tmp_path)]) == [inside, beside]
-    assert read_test_file(inside, Registry(discover=False)).playbook == tmp_path / "play.yaml"
+    assert read_test_file(inside, REGISTRY).playbook == tmp_path / "play.yaml"
 
 
 @pytest.mark.parametrize("target", ["gone", "empty", "alone.yaml"])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from noetl.api.http.client_limits import THIS_MACHINE, ClientLimits, peer_of
 from noetl.api.http.request_head import early_fault, head_fault
+from tests.parts import over
 
 SOUND = (
     b"GET /a?b=c HTTP/1.1\r\nHost: x:80\r\nX: caf\xc3\xa9\ttab\r\nX: again\r\n\r\n",
@@ -20,7 +21,7 @@ SOUND = (
 )
 
 
-@pytest.mark.parametrize("head", SOUND)
+@over("head", SOUND)
 def test_a_sound_head_passes_at_once_and_byte_by_byte(head):
     assert head_fault(head) is None
     for cut in range(len(head)):

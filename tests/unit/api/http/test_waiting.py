@@ -15,6 +15,7 @@ from noetl.api.http.waiting import LONGEST, Waiting
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime.aws.api import FIRST_LOOK_SECONDS, NEXT_LOOK_SECONDS, SLOWER, WAIT_SECONDS
+from tests.parts import over
 from tests.unit.api.ground import FAILING, GATED, HELLO, Ground
 
 LARGE = HELLO.replace('double, value: "{{ workload.n }}"', "noop, args: {text: \"{{ 'x' * 60000 }}\"}")
@@ -162,8 +163,8 @@ def test_where_all_places_are_taken_nobody_else_waits():
     assert start(ground).json["ended"], "the place was given back"
 
 
-@pytest.mark.parametrize("wait", ["-1", "61", "soon", "", "nan", "inf", "1e1", "99999999999999"])
-@pytest.mark.parametrize("where", ["start", "read", "status"])
+@over("wait", ["-1", "61", "soon", "", "nan", "inf", "1e1", "99999999999999"])
+@over("where", ["start", "read", "status"])
 def test_what_is_no_number_of_seconds_is_refused_and_starts_nothing(wait: str, where: str):
     ground, clock = ground_that()
     if where == "start":

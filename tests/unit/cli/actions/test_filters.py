@@ -10,6 +10,7 @@ from noetl.cli.actions import filters
 from noetl.domain.automations.schedules import parse_instant
 from noetl.domain.errors import InvalidInputError
 from noetl.services.executions.bulk_control import ManyFilter
+from tests.parts import over
 from tests.unit.api.ground import FAILING, GATED
 from tests.unit.cli.test_remote import far  # noqa: F401
 
@@ -28,7 +29,7 @@ def test_filters_are_pairs_and_ages_are_moments(monkeypatch) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@over(
     "texts",
     [["status"], ["colour=red"], ["path="], ["path=a", "path=b"], ["version=x"], ["started_before=x"]],
 )

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-import pytest
 from rich.console import Console
 
 from noetl.adapters.embedded.files import FileResultStore
@@ -21,6 +20,7 @@ from noetl.cli.render.output import duration, one_line, printable
 from noetl.runtime.settings import Settings
 from noetl.runtime.storage_settings import StorageSettings
 from noetl.services.history.progress import StepRun
+from tests.parts import over
 from tests.unit.cli.actions.test_execute import FAILS, GREET, LOOPS, PARKS
 from tests.unit.cli.fake_runtime import Database, MemoryRuntime
 from tests.waiting import PATIENCE
@@ -214,7 +214,7 @@ def test_graph_and_schema(noetl, write, tmp_path):
     assert "$schema" in schema
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "value"),
     [
         ("1", 1), ("-2.5", -2.5), ("true", True), ("null", None), ("", None), ("on", "on"), ("1:30", "1:30"), ("0x1F", 31),
@@ -232,7 +232,7 @@ def test_set_keeps_equal_signs_of_the_value():
     assert parse_set("query=a=b") == (["query"], "a=b")
 
 
-@pytest.mark.parametrize(
+@over(
     ("milliseconds", "text"),
     [(0, "0 ms"), (999, "999 ms"), (1240, "1.24 s"), (185_000, "3m 05s"), (7_620_000, "2h 07m")],
 )

@@ -11,6 +11,7 @@ from noetl.cli import errors
 from noetl.cli.commands import lock
 from noetl.domain.errors import InfrastructureError
 from noetl.domain.text.lock_text import Pin
+from tests.parts import over
 
 PLAYBOOK = """apiVersion: noetl.io/v2
 kind: Playbook
@@ -56,7 +57,7 @@ def test_a_wheel_whose_name_cannot_be_pinned_is_refused(
     assert "\x1b" not in ran.err and not (tmp_path / "report.lock").exists()
 
 
-@pytest.mark.parametrize(
+@over(
     ("archive", "found"),
     [
         ({"hash": "sha256=" + "a" * 64, "hashes": {"sha256": "b" * 64}}, "b"),

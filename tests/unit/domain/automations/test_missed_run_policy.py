@@ -20,6 +20,7 @@ from noetl.domain.automations.missed_run_policy import (
 )
 from noetl.domain.automations.schedules import Timing, instant, next_fires, parse_instant
 from noetl.domain.errors import InvalidInputError
+from tests.parts import over
 
 PAGE = (Path(__file__).parents[4] / "docs" / "schedules.md").read_text()
 ROW = re.compile(r"^\| `([^`]+)` \| (\S+/\S+|UTC) \| (\d{4}-\d{2}-\d{2}) \| ([^|]+) \|", re.MULTILINE)
@@ -42,7 +43,7 @@ def test_the_table_has_what_is_odd_about_clocks():
     }
 
 
-@pytest.mark.parametrize(("cron", "zone", "day", "told"), ROWS, ids=lambda value: str(value)[:24])
+@over(("cron", "zone", "day", "told"), ROWS, ids=lambda value: str(value)[:24])
 def test_a_schedule_fires_as_the_page_says(cron, zone, day, told):
     expected = [parse_instant(f"{text.replace(' ', 'T')}:00Z") for text in told.strip().split(", ")]
     timing = Timing(cron=cron, timezone=zone)
@@ -106,7 +107,7 @@ def test_what_is_told_at_once_or_again_is_never_too_late():
     )
 
 
-@pytest.mark.parametrize(
+@over(
     "conduct",
     [
         SchedulePolicy("often"),

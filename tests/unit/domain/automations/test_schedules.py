@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from noetl.domain.automations import schedules
 from noetl.domain.automations.schedules import Timing, instant, next_fire, next_fires, parse_instant
 from noetl.domain.errors import InvalidInputError
+from tests.parts import over
 
 BERLIN = "Europe/Berlin"
 
@@ -21,7 +22,7 @@ def fires(cron: str, after: str, count: int, timezone: str = "UTC") -> list[str]
     return [instant(at) for at in next_fires(timing, parse_instant(after), count)]
 
 
-@pytest.mark.parametrize(
+@over(
     ("cron", "after", "expected"),
     [
         ("0 6 * * 1-5", "2026-03-06T06:00:00Z", ["2026-03-09T06:00:00Z", "2026-03-10T06:00:00Z"]),
@@ -95,7 +96,7 @@ def test_nothing_is_computed_beyond_the_calendar():
     assert next_fire(Timing(rate="1 day"), float("inf")) is None
 
 
-@pytest.mark.parametrize(
+@over(
     ("cron", "said"),
     [
         ("0 0 30 2 *", "never fires"),
@@ -136,7 +137,7 @@ def test_any_text_is_either_a_cron_that_fires_or_refused(text):
     assert next_fire(Timing(cron=cron), 1_800_000_000) is not None
 
 
-@pytest.mark.parametrize(
+@over(
     ("rate", "canonical", "seconds"),
     [
         ("1 minutes", "1 minute", 60),
@@ -150,7 +151,7 @@ def test_a_rate_has_one_spelling(rate, canonical, seconds):
     assert schedules.rate_seconds(rate) == seconds
 
 
-@pytest.mark.parametrize(
+@over(
     "rate",
     ["0 minutes", "5", "5 seconds", "-1 hours", "1.5 hours", "367 days", "٣ days", "", "9" * 99 + " days"],
 )
@@ -160,7 +161,7 @@ def test_a_rate_that_is_none_is_refused(rate):
     assert refused.value.code == "invalid_rate"
 
 
-@pytest.mark.parametrize(
+@over(
     "name",
     [
         "Mars/Base",
@@ -198,7 +199,7 @@ def test_a_moment_is_read_with_its_zone(text, at):
     assert parse_instant(instant(at)) == at
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         "2026-03-01",
@@ -215,7 +216,7 @@ def test_a_moment_without_zone_or_sense_is_refused(text):
         parse_instant(text)
 
 
-@pytest.mark.parametrize("path", ["etl/daily", "a" * 200, "reports/Zürich täglich", "x", "..", "日本"])
+@over("path", ["etl/daily", "a" * 200, "reports/Zürich täglich", "x", "..", "日本"])
 def test_every_path_has_a_name(path):
     assert schedules.check_name(schedules.name_for(path))
 

@@ -8,11 +8,12 @@ import pytest
 
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.patches.json_patch import check_operations, merge_patch, patch_document, roots
+from tests.parts import over
 
 GIVEN = {"foo": "bar", "list": ["a", "b"], "deep": {"x": {"y": 1}}, "flag": True}
 
 
-@pytest.mark.parametrize(
+@over(
     ("operation", "expected"),
     [
         ({"op": "add", "path": "/baz", "value": "qux"}, {**GIVEN, "baz": "qux"}),
@@ -43,7 +44,7 @@ def test_operations_do_what_the_standard_says(operation, expected):
     assert before == GIVEN
 
 
-@pytest.mark.parametrize(
+@over(
     "operation",
     [
         {"op": "replace", "path": "/none", "value": 1},
@@ -81,7 +82,7 @@ def test_operations_follow_one_another_and_name_what_they_touch():
     assert after["new"] == {"a": [1]} and after["other"] == [1] and "foo" not in after
 
 
-@pytest.mark.parametrize(
+@over(
     ("target", "patch", "expected"),
     [
         ({"a": "b"}, {"a": "c"}, {"a": "c"}),

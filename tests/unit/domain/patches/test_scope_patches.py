@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from noetl.domain.errors import InvalidInputError
 from noetl.domain.outcomes.outcomes import Patch
 from noetl.domain.patches.scope_patches import MISSING, apply_patch, combine, deep_merge
+from tests.parts import over
 
 NUMBERS = st.integers(-(10**30), 10**30)
 CHANGES = {
@@ -63,7 +64,7 @@ def test_combining_keeps_names_apart_and_leaves_its_input_alone():
     assert first.value == [1]
 
 
-@pytest.mark.parametrize(
+@over(
     ("current", "op", "value", "told"),
     [
         ("text", "add", 1, "it holds a text ('text'), not a number"),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.domain.results.tiers import KV_BYTES, TIERS, route
+from tests.parts import over
 
 LOCAL = {"memory", "file", "db"}
 CLOUD = {"kv", "disk", "s3"}
 
 
-@pytest.mark.parametrize(
+@over(
     ("size", "wish", "here", "default", "expected"),
     [
         # auto: kv up to its limit where there is one, else the default

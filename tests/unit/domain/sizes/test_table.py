@@ -23,6 +23,7 @@ from noetl.domain.sizes.table import (
     NAME,
     NUMBER,
 )
+from tests.parts import over
 
 
 def sized(count: int) -> dict[str, Any]:
@@ -48,7 +49,7 @@ MAKES = [
 ]
 
 
-@pytest.mark.parametrize(("size", "make"), MAKES)
+@over(("size", "make"), MAKES)
 def test_at_the_limit_is_accepted_and_above_is_told(size: Any, make: Any) -> None:
     for below in (size.value - 1, size.value):
         check_document(make(below), "payload")
@@ -83,7 +84,7 @@ def test_depth_beyond_the_stack_of_python_is_told_like_any_other() -> None:
     assert "levels" in str(find_unfit(value))
 
 
-@pytest.mark.parametrize(
+@over(
     ("value", "fits"),
     [
         (10**4000 - 1, True), (10**4000, False), (-(10**4000), False), ({"a": [1, (2, 10**5000)]}, False),

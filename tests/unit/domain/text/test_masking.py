@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.domain.events import Cancel
 from noetl.domain.messages import Message, encode_message
 from noetl.domain.text.masking import loggable
+from tests.parts import over
 
 EVENT = Cancel(7, "stop", "prog", reason="genug: \u2028 é 😀")
 PROOF = "0123456789abcdef" * 4
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     [
         encode_message(Message(1, f"00000001.0-0.{PROOF}", callbacks=PROOF, event=EVENT)),

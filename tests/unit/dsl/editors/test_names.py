@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from noetl.dsl.editors.names import names_of
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 KINDS = default_registry()
 TEXT = """apiVersion: noetl.io/v2
@@ -50,12 +49,12 @@ def test_errors_of_the_playbook_do_not_hide_its_names():
     assert found.workload == ["city", "days"] and [step.step for step in found.steps] == ["start", "last"]
 
 
-@pytest.mark.parametrize("text", ["", "- a", "a: [", "\t", "workflow: 3", "StartAt: a\nStates: {}", "💥"])
+@over("text", ["", "- a", "a: [", "\t", "workflow: 3", "StartAt: a\nStates: {}", "💥"])
 def test_what_is_no_playbook_has_no_names(text):
     assert names_of(text, KINDS) is None
 
 
-@pytest.mark.parametrize("cut", [*range(0, len(TEXT), 7)])
+@over("cut", [*range(0, len(TEXT), 7)])
 def test_a_text_that_is_half_written_breaks_nothing(cut):
     names_of(TEXT[:cut], KINDS)
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.dsl.editors.names import names_of
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 KINDS = default_registry()
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: a }\nworkflow:\n  - step: start\n"
@@ -42,7 +41,7 @@ def test_noop_returns_what_it_is_given():
     assert found == ["paid", "by", "by.name"]
 
 
-@pytest.mark.parametrize(
+@over(
     ("tool", "expected"),
     [
         ("{ kind: wait, approve: true }", ["approved", "comment"]),
@@ -57,7 +56,7 @@ def test_what_ends_a_wait(tool, expected):
     assert fields(f"tool: {tool}") == expected
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "expected"),
     [
         ('result = {"tax": 1, "of": {"rate": 2}}', ["tax", "of", "of.rate"]),

@@ -13,6 +13,7 @@ from yamlcore import CCoreLoader
 from noetl.dsl.editors.schema import DIALECT, playbook_schema
 from noetl.dsl.editors.schema_words import BETTER, DEFAULTS, WORDS
 from noetl.kinds.registry import default_registry
+from tests.parts import over
 
 ROOT = Path(__file__).parents[4]
 SHAPES = frozenset(
@@ -97,7 +98,7 @@ def snippets():
                 )
 
 
-@pytest.mark.parametrize("text", list(snippets()))
+@over("text", list(snippets()))
 def test_playbooks_of_the_docs_fit(text, validator):
     validator.validate(yaml.load(text, Loader=CCoreLoader))
 

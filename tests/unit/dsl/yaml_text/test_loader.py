@@ -7,6 +7,7 @@ import pytest
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.program import Pos
 from noetl.dsl.yaml_text.loader import load
+from tests.parts import over
 from tests.work import calls
 
 MOST_CALLS = 3_000_000
@@ -127,7 +128,7 @@ def test_deepest_allowed_document():
     assert not problems
 
 
-@pytest.mark.parametrize(
+@over(
     ("text", "name", "line", "column"),
     [
         ("a: |\n  first {{ x }}\n  second {{ name }}\n", "name", 3, 13),

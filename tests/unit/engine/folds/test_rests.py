@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-import pytest
-
 from noetl.domain.state import ExecutionState, Token, rest_until
+from tests.parts import over
 
 WORKING = Token(1, "a", "body")
 PARKED = Token(2, "b", "parked")
@@ -19,7 +18,7 @@ def state(*tokens: Token, **more) -> ExecutionState:
     return ExecutionState(tokens={token.run: token for token in tokens}, **more)
 
 
-@pytest.mark.parametrize(
+@over(
     ("given", "until"),
     [
         (state(), None),

@@ -8,9 +8,10 @@ import pytest
 
 from noetl.domain.errors import TaskError
 from noetl.kinds.support.net_guard import Allowed, parse_url, why_internal
+from tests.parts import over
 
 
-@pytest.mark.parametrize(
+@over(
     ("url", "sent", "shown"),
     [
         ("https://API.Example.com", "/", "https://api.example.com/"),
@@ -33,7 +34,7 @@ def test_a_password_in_a_url_is_not_repeated():
     assert "canary" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@over(
     ("address", "reason"),
     [
         ("127.0.0.1", "loopback"),
@@ -70,7 +71,7 @@ def test_internal_addresses(address, reason):
     assert found is None if reason is None else reason in str(found)
 
 
-@pytest.mark.parametrize(
+@over(
     ("entries", "host", "address", "ok"),
     [
         (("10.0.0.0/8",), "db.internal", "10.1.1.1", True),

@@ -9,6 +9,7 @@ from noetl.domain.kinds import HOLE, KindSpec
 from noetl.kinds.registry import default_registry
 from noetl.kinds.support.base import KindParams
 from noetl.kinds.support.params import ParamsChecker
+from tests.parts import over
 
 
 def problems(name, params):
@@ -17,7 +18,7 @@ def problems(name, params):
     ]
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "params", "path", "words"),
     [
         ("transfer", {"source": {"kind": "mysql"}}, ("source",), "its kind is 'mysql', which is none of postgres, duckdb,"),
@@ -49,7 +50,7 @@ def test_what_stands_beside_a_template_is_checked_as_well(name, params, path, wo
     assert any(at == path and words in message for at, message, _ in found), found
 
 
-@pytest.mark.parametrize(
+@over(
     ("name", "params", "expected"),
     [
         ("playbook", {}, [((), "playbook needs 'path'", None)]),
@@ -171,7 +172,7 @@ def test_python_code_is_parsed_before_it_runs(code, words):
     assert words in message
 
 
-@pytest.mark.parametrize("code", ["return 1", "  x = 1\n  return x", "def main():\n    return 1", '"\\d"'])
+@over("code", ["return 1", "  x = 1\n  return x", "def main():\n    return 1", '"\\d"'])
 def test_python_code_in_every_spelling_is_fine(code):
     assert problems("python", {"code": code}) == []
 

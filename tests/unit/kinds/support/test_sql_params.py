@@ -7,6 +7,7 @@ import pytest
 from noetl.domain.errors import TaskError
 from noetl.kinds.support.sql_params import insert_statements, native_text, statements_of
 from noetl.templating import RenderedSql, RenderedStatement
+from tests.parts import over
 
 
 def shown(statements):
@@ -15,7 +16,7 @@ def shown(statements):
     ]
 
 
-@pytest.mark.parametrize(
+@over(
     ("texts", "given", "expected"),
     [
         (("SELECT 1; SELECT ';'",), None, [("SELECT 1", {}), ("SELECT ';'", {})]),

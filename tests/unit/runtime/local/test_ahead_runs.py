@@ -25,6 +25,7 @@ from noetl.services.worker.run_ahead import MOST_SECONDS, SHORT_SECONDS
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.testing.memory import NoCredentials
+from tests.parts import over
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t }\n"
 ONE = "workflow:\n  - { step: start, tool: { kind: glue } }\n"
@@ -253,7 +254,7 @@ def test_a_call_that_has_to_be_prepared_is_not_made_now() -> None:
     assert ground.ahead() is not None
 
 
-@pytest.mark.parametrize(
+@over(
     "body",
     [
         "keychain: [{ name: k, kind: bearer, credential: c }]\n" + ONE,

@@ -11,6 +11,7 @@ from noetl.ports.executions.execution_store import Change
 from noetl.runtime.local.early_starts import MOST_CHANGES, EarlyStarts
 from noetl.runtime.local.thread_pools import Pool
 from noetl.services.worker.issue_gate import NotIssuedError
+from tests.parts import over
 
 
 def command(execution_id: int = 1, run: int = 1, **given) -> Command:
@@ -74,7 +75,7 @@ def test_a_write_that_fails_refuses_all():
     assert not ground.starts.is_issued(one)
 
 
-@pytest.mark.parametrize(
+@over(
     "given",
     [{"pool": "io"}, {"pool": "container"}, {"delay": 1.0}, {"remote": True}],
     ids=lambda given: next(iter(given)),

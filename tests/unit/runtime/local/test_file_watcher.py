@@ -14,10 +14,12 @@ from noetl.domain.automations.triggers import FileSource
 from noetl.domain.errors import InfrastructureError
 from noetl.kinds.registry import default_registry
 from noetl.ports.automations.trigger_store import TriggerRow
+from noetl.runtime.local import file_watcher
 from noetl.runtime.local.file_watcher import FEEDING_LOOKS, FEEDING_SECONDS, FileWatcher
 from noetl.runtime.programs import Programs
 from noetl.services.executions.start_playbook import StartDeps
 from tests.doubles.trigger_store import MemoryTriggerStore
+from tests.parts import repeated
 
 PLAYBOOK = (
     "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: it, path: it}\nworkflow:\n  - step: start\n"
@@ -253,6 +255,10 @@ def test_folders_that_tasks_never_see_show_no_names_to_a_trigger(ground, tmp_pat
     )
 
 
+LOOKS = repeated(gate=20, full=FEEDING_LOOKS)
+"""After how many looks a loop is reported: with each there is one more file to look at."""
+
+
 def feed(ground, looks, *, now, step, written):
     """One new file before each start; ``written``: seconds from the last start to its time."""
     for number in range(looks):
@@ -261,7 +267,8 @@ def feed(ground, looks, *, now, step, written):
         assert len(ground.look()) == 1
 
 
-def test_a_trigger_that_feeds_itself_is_reported(ground):
+def test_a_trigger_that_feeds_itself_is_reported(ground, monkeypatch):
+    monkeypatch.setattr(file_watcher, "FEEDING_LOOKS", LOOKS)
     now = [NOW]
     ground.deps = StartDeps(
         ground.store, ground.deps.catalog, ground.deps.programs, "me", lambda: now[0], ground.deps.random_bits
@@ -269,8 +276,8 @@ def test_a_trigger_that_feeds_itself_is_reported(ground):
     ground.restart()
     ground.watch()
     ground.look()
-    feed(ground, 2 * FEEDING_LOOKS, now=now, step=2 * FEEDING_SECONDS, written=1)
-    feed(ground, 2 * FEEDING_LOOKS, now=now, step=1, written=-1e6)
+    feed(ground, 2 * LOOKS, now=now, step=2 * FEEDING_SECONDS, written=1)
+    feed(ground, 2 * LOOKS, now=now, step=1, written=-1e6)
     assert ground.log == [], "files that come seldom, and files that were written before"
-    feed(ground, 2 * FEEDING_LOOKS, now=now, step=1, written=1)
+    feed(ground, 2 * LOOKS, now=now, step=1, written=1)
     assert len(ground.log) == 1 and "may feed itself" in ground.log[0] and str(ground.folder) in ground.log[0]

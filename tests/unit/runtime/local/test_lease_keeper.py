@@ -14,6 +14,7 @@ from noetl.ports.executions.execution_store import LoadRequest, TimerChange
 from noetl.runtime.local import lease_keeper as keeping
 from noetl.runtime.local.lease_keeper import Keeper
 from tests.contract.builders import Make
+from tests.parts import over
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -336,10 +337,8 @@ def test_what_was_claimed_and_could_not_be_handed_on_is_claimed_again(monkeypatc
     assert store.released == int(away), "leases are taken anew only when they could not be given back"
 
 
-@pytest.mark.parametrize("duty", ["claim", "undelivered", "due_timers", "heartbeat", "chore"])
-@pytest.mark.parametrize(
-    "code", ["outcome_unknown", "database_silent", "database_unreachable", "database_busy"]
-)
+@over("duty", ["claim", "undelivered", "due_timers", "heartbeat", "chore"])
+@over("code", ["outcome_unknown", "database_silent", "database_unreachable", "database_busy"])
 def test_leases_are_taken_anew_only_when_work_may_have_been_lost(monkeypatch, duty, code):
     """A process that takes them again runs everything twice that runs here. What a lost answer handed out is found all the same."""
     for pause in ("AGAIN_SECONDS", "SWEEP_SECONDS", "TIMER_SECONDS"):

@@ -17,6 +17,7 @@ from noetl.runtime.local.process import LocalRuntime
 from noetl.runtime.local.thread_pools import LOADED, Pool
 from noetl.runtime.settings import Settings
 from noetl.system_calls.deferred_work import defer
+from tests.parts import over
 from tests.waiting import PATIENCE, wait_until
 
 
@@ -47,8 +48,8 @@ def test_commands_that_come_while_one_thread_is_idle_run_beside_each_other():
     pool.close(0.0)
 
 
-@pytest.mark.parametrize("error", [ValueError, SystemExit])
-@pytest.mark.parametrize("full", [False, True])
+@over("error", [ValueError, SystemExit])
+@over("full", [False, True])
 def test_a_thread_whose_command_raises_runs_the_next_one(monkeypatch, error, full):
     """The runtime answers for what goes wrong with a command; that may go wrong as well, such as a log on a full disk. Python reports to
     the same place."""

@@ -72,6 +72,7 @@ def test_cases_are_compared_and_branches_counted() -> None:
     assert (run.total, run.stopped, run.problems) == (2, "", [])
 
 
+@pytest.mark.full
 def test_a_mistake_in_the_test_file_has_its_place() -> None:
     cases = "cases:\n  - { name: one, expect: { path: [strat] } }\n"
     run = TestProcesses(nullcontext).run({"playbook.yaml": PLAYBOOK, "playbook.test.yaml": cases})

@@ -17,6 +17,7 @@ from noetl.ports.executions.execution_store import StoredEvent
 from noetl.services.history.event_filter import EVERYTHING, make_filter, step_of
 from noetl.services.history.history_pages import HistoryReader
 from noetl.services.history.read_history import row_events
+from tests.parts import over
 
 EID = 382_358_247_895_465_985
 FAILED = Outcome("error", error=ErrorInfo("no"))
@@ -57,7 +58,7 @@ START = row("cmd:1:0", f.LoopStarted(2, "each", 0, 4, "parallel", 4), seq=1)
 END = row("loop:2:0", f.LoopFinished(2, "each", 0, 4, 3, 1), f.StepExited(2, "each"), seq=2)
 
 
-@pytest.mark.parametrize(
+@over(
     ("fact", "step"),
     [
         (f.StepEntered(1, "a"), "a"),

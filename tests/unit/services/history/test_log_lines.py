@@ -10,6 +10,7 @@ from noetl.ports.task_logs import PAGE_BYTES
 from noetl.services.history import log_lines
 from noetl.services.history.log_lines import LineFilter, LineReader, make_line_filter
 from tests.doubles.task_logs import MemoryTaskLogs
+from tests.parts import over
 
 
 def line(text: str, step: str = "load", **more: int) -> TaskLine:
@@ -31,7 +32,7 @@ def logs_with(*lines: TaskLine) -> MemoryTaskLogs:
     return logs
 
 
-@pytest.mark.parametrize(
+@over(
     ("wanted", "fit"),
     [
         (make_line_filter(), [0, 1, 2, 3, 4]),
@@ -47,7 +48,7 @@ def logs_with(*lines: TaskLine) -> MemoryTaskLogs:
         (make_line_filter(step="none"), []),
     ],
 )
-@pytest.mark.parametrize("limit", [1, 2, 100])
+@over("limit", [1, 2, 100])
 def test_all_lines_that_fit_are_found_in_both_orders(wanted: LineFilter, fit: list[int], limit: int):
     reader = LineReader(logs_with(*KEPT), 7, wanted)
     found, after = [], ""
@@ -106,9 +107,7 @@ def test_a_long_text_is_not_searched_for():
         make_line_filter("x" * 1001)
 
 
-@pytest.mark.parametrize(
-    ("level", "found"), [("debug", [0, 1, 2]), ("warning", [1, 2]), ("error", [2]), ("critical", [])]
-)
+@over(("level", "found"), [("debug", [0, 1, 2]), ("warning", [1, 2]), ("error", [2]), ("critical", [])])
 def test_a_level_chooses_lines_that_begin_with_it_or_a_graver_one(level, found):
     texts = ["INFO a", "WARNING:root:b", "Error: c", "an ERROR", "plain"]
     reader = LineReader(logs_with(*map(line, texts)), 7, make_line_filter(level=level))

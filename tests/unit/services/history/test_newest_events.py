@@ -8,6 +8,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.services.history.history_pages import HistoryReader, Position, encode_position
 from noetl.services.history.newest_events import NewestPosition, NewestReader, decode_newest, newest_events
 from tests.conformance.memory import in_memory
+from tests.parts import over
 
 CASE = "loops/large-results-are-references"
 
@@ -46,7 +47,7 @@ def test_a_reader_continues_from_any_position(played) -> None:
     assert found == whole
 
 
-@pytest.mark.parametrize("text", ["", "x", encode_position(Position()), encode_position(NewestPosition(-1))])
+@over("text", ["", "x", encode_position(Position()), encode_position(NewestPosition(-1))])
 def test_other_cursors_are_refused(text: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         decode_newest(text)

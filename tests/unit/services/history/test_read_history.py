@@ -19,6 +19,7 @@ from noetl.ports.executions.execution_store import StoredEvent
 from noetl.services.history import history_pages as module
 from noetl.services.history.history_pages import HistoryReader, decode_position, encode_position
 from noetl.services.history.read_history import row_events
+from tests.parts import over
 
 EID = 382_358_247_895_465_985
 FORMAL = {
@@ -282,7 +283,7 @@ def test_reading_on_from_any_cursor_tells_everything_once(everything):
     assert told(whole) == [0, 1, 2, 3, 4, "loop.done"]
 
 
-@pytest.mark.parametrize(
+@over(
     "text",
     ["", "7", "x" * 20_000, "W10x", "WzEsW1sxLDJdXV0", "WzEsW1sxLCJhIiwtNV1dXQ", "[0,[]]", "ÿ", "Wy0xLFtdXQ"],
 )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from noetl.dsl.diagnostics import Diagnostics
 from noetl.dsl.yaml_text.loader import load
 from noetl.services.history.recorded_test import written
+from tests.parts import over
 
 TEXTS = (
     *(
@@ -77,7 +76,7 @@ TEXTS = (
 )
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@over("text", TEXTS)
 def test_a_text_stays_what_it_is(text):
     document = {"cases": [{"name": text, "tools": {"a": {"result": [text, {"k": text}]}}}]}
     found = Diagnostics()

@@ -26,6 +26,7 @@ from noetl.services.orchestrator.snapshot_cache import Recent
 from noetl.services.orchestrator.sweep import sweep
 from noetl.services.worker.direct_outcomes import heartbeat, unanswered
 from tests.doubles.workers import MemoryWorkers
+from tests.parts import over
 from tests.unit.services.engine_bench import HEAD, RING, Bench, delivery
 
 HTTP = "tool: { kind: http, url: 'http://a.test/' }"
@@ -158,7 +159,7 @@ class NamesAsTexts(MemoryWorkers):
         return super().free(pool, worker)
 
 
-@pytest.mark.parametrize(
+@over(
     "name",
     ["\0" * 32, "\ud800" * 32, LEASE + "\n", LEASE.upper(), LEASE[:8]],
     ids=["nul", "half a pair", "a line", "capitals", "short"],
@@ -270,7 +271,7 @@ def test_what_a_process_remembers_does_not_outlive_a_restore_of_the_database(mon
     assert reads and bench.store.info(first.execution_id).status == "completed"
 
 
-@pytest.mark.parametrize(
+@over(
     "event",
     [
         {"Records": [{"eventSourceARN": "arn:aws:sqs:eu-central-1:1:noetl-prod-timers", "body": "{}"}]},

@@ -36,6 +36,7 @@ from noetl.services.results.prune import (
 from tests.doubles.retention import MemoryRetention
 from tests.doubles.schedule_store import MemoryScheduleStore
 from tests.doubles.task_logs import MemoryTaskLogs
+from tests.parts import over
 from tests.unit.services.engine_bench import HEAD, NOW, RING, STEP, Bench, RefusingQueue, delivery
 
 LOOP = (
@@ -277,8 +278,8 @@ DEFECTS = [RuntimeError("boom"), SystemExit("boom")]
 """A library may end its process, and the panic of a compiled one is no Exception either."""
 
 
-@pytest.mark.parametrize("defect", DEFECTS)
-@pytest.mark.parametrize("received", [1, 2])
+@over("defect", DEFECTS)
+@over("received", [1, 2])
 def test_a_poisonous_event_takes_nothing_with_it(received, defect):
     bench = Bench()
     starts = [bench.start() for _ in range(3)]
@@ -544,8 +545,8 @@ class Strict:
         return self.queue.send(messages)
 
 
-@pytest.mark.parametrize("where", ["signed", "unpack"])
-@pytest.mark.parametrize("defect", DEFECTS)
+@over("where", ["signed", "unpack"])
+@over("defect", DEFECTS)
 def test_messages_that_cannot_be_looked_at_or_sent_on_keep_no_other_from_being_handled(
     monkeypatch, defect, where
 ):
@@ -572,8 +573,8 @@ def test_messages_that_cannot_be_looked_at_or_sent_on_keep_no_other_from_being_h
     assert status(bench, start.execution_id) == "completed"
 
 
-@pytest.mark.parametrize("where", ["answer_lost", "unpack"])
-@pytest.mark.parametrize("defect", DEFECTS)
+@over("where", ["answer_lost", "unpack"])
+@over("defect", DEFECTS)
 def test_a_dead_letter_that_breaks_its_handler_is_left_and_the_others_are_answered(
     monkeypatch, defect, where
 ):

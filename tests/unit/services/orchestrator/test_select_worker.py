@@ -9,6 +9,7 @@ from noetl.domain.errors import InvalidInputError
 from noetl.dsl.compiler import compile_playbook
 from noetl.kinds.registry import default_registry
 from noetl.services.orchestrator.select_worker import worker_of
+from tests.parts import over
 
 WORKERS = {"noop": "io", "http": "io", "postgres": "io", "python": "python", "duckdb": "duckdb"}
 HTTP = "kind: http, url: 'https://example.org'"
@@ -21,7 +22,7 @@ def worker(step: str, workers: dict[str, str] = WORKERS, name: str = "start") ->
     return worker_of(Command(1, "1", 1, name, program.hash, "io"), program, workers)
 
 
-@pytest.mark.parametrize(
+@over(
     ("step", "to"),
     [
         (f"    tool: {{ {HTTP} }}\n", "io"),

@@ -12,6 +12,7 @@ from noetl.ports.executions.execution_store import ExecutionInfo
 from noetl.ports.executions.inspection import OpenCommand
 from noetl.services.history.progress import LoopCount, StepRun
 from noetl.services.queries.command_findings import CommandFindings
+from tests.parts import over
 
 AT = 1_800_000_000.0
 
@@ -74,7 +75,7 @@ STATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", STATES)
+@over("name", STATES)
 def test_the_cause_is_named(name):
     found, step_run, kind, words = STATES[name]
     told = findings(Family(11, 12, 13, 14)).of(Token(3, "load"), step_run, found)
@@ -87,8 +88,8 @@ def findings(store: Any, **more: Any) -> CommandFindings:
     return CommandFindings(execution(), store, None, {}, **{"limited": frozenset(), "now": AT, **more})
 
 
-@pytest.mark.parametrize("child", [9, None], ids=["of a step", "of an item"])
-@pytest.mark.parametrize(("before", "severity"), [(1.0, "info"), (119.0, "info"), (121.0, "warning")])
+@over("child", [9, None], ids=["of a step", "of an item"])
+@over(("before", "severity"), [(1.0, "info"), (119.0, "info"), (121.0, "warning")])
 def test_the_end_of_a_child_is_on_its_way_for_two_minutes(child, before, severity):
     told = findings(Family(9, ended_at=AT - before)).of(
         Token(3, "load"), run(child=child), command(waiting=True)

@@ -10,6 +10,7 @@ from noetl.ports.deliveries import DeadLetter
 from noetl.ports.executions.inspection import OpenCommand
 from noetl.ports.gauges import QueueGauge
 from noetl.services.queries.queue_findings import dead_letters, delivered
+from tests.parts import over
 
 IDLE = [
     QueueGauge("events", 3, 14, 0),
@@ -39,7 +40,7 @@ def command(due_for: float = 300.0) -> OpenCommand:
     return OpenCommand("1", 1, 1, 0, False, "queue", True, due_for)
 
 
-@pytest.mark.parametrize(
+@over(
     ("queues", "due_for", "kind", "words"),
     [
         (Queues(tries=CommandTries(0, 12, 1.8e9, "no bucket")), 300, "backing_off", "delivered 12 times"),

@@ -20,7 +20,7 @@ from noetl.dsl.program import Program
 from noetl.kinds.registry import default_registry
 from noetl.services.redaction import redaction
 from noetl.services.redaction.redaction import Secrets
-from tests.parts import repeated
+from tests.parts import over, repeated
 
 SECRET = 'pä"ss/w+o\\rd=%& 1'
 PROGRAM = Program(v=1, semantics=1, hash="", name="", path="")
@@ -40,7 +40,7 @@ def secrets(**data: Any) -> Secrets:
     return found
 
 
-@pytest.mark.parametrize(
+@over(
     "written",
     [
         SECRET,
@@ -98,7 +98,7 @@ def test_parts_of_what_is_secret_are_secret_too(data, value, shown):
 LONG = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
-@pytest.mark.parametrize(
+@over(
     ("told", "shown"),
     [
         (f"{LONG[:20]!r} is not a time", "'***' is not a time"),
@@ -143,16 +143,16 @@ def test_the_time_grows_with_the_text(kind):
             best = min(best, time.process_time() - began)
         return best
 
-    most = repeated(gate=1_000_000, full=5_000_000)
+    most = repeated(gate=500_000, full=5_000_000)
     small, large = seconds(most // 4), seconds(most)
     assert large < 6.0 and large < max(12 * small, 0.5), (small, large)
 
 
 def test_many_secrets_and_a_large_result():
-    """A credential as large as one can be, and a result of the size that is kept at most (1 MB in ``make test``), in a few seconds."""
+    """A credential as large as one can be, and a result of the size that is kept at most (225 kB in ``make test``), in a few seconds."""
     found = secrets(**{f"key{number}": f"{number:04}-s3cr3t/{number * 7919:08x}" for number in range(100)})
     value = {
-        "rows": ["lorem ipsum dolor sit amet, consectetur 4/2"] * repeated(gate=20_000, full=230_000),
+        "rows": ["lorem ipsum dolor sit amet, consectetur 4/2"] * repeated(gate=5_000, full=230_000),
         "last": "x 0099-s3cr3t/000bf66d",
     }
     began = time.process_time()

@@ -11,7 +11,7 @@ import json
 import quopri
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -27,11 +27,13 @@ from noetl.kinds.rows.writing import encoded, row_writer
 from noetl.kinds.support.object_format import write_object
 from noetl.services.redaction.redaction import Secrets
 from noetl.services.results.artifacts import TaskArtifacts
-from tests.parts import parted
+from tests.parts import parted, repeated
 
 SECRET = "Kx9\"vä/Q\\7z~L'm& 3w"
 PROGRAM = Program(v=1, semantics=1, hash="", name="", path="")
 ASCII = SECRET.replace("ä", "")
+EACH = repeated(gate=6, full=300)
+"""Rows of a file of Parquet with each spelling."""
 SECRETS = {"unicode": SECRET, "ascii": ASCII}
 
 
@@ -154,37 +156,42 @@ def _written(format: Any, text: str) -> bytes:
     return b"".join(pieces)
 
 
-def _parquet(text: str, folder: Path) -> str:
+def _parquet(texts: Sequence[str], folder: Path) -> list[str]:
+    """All in one file, since a database is opened for each file and each look at one."""
     pieces: list[bytes] = []
     artifacts = TaskArtifacts(
         MemoryResultStore(), 1, "s", max_bytes=1 << 30, masking=secrets().mask_of_stream
     )
     writer = row_writer("parquet", pieces.append, folder=str(folder), redaction=artifacts.redaction())
-    writer.write([_row(text)] * 300)
+    writer.write([row for text in texts for row in [_row(text)] * EACH])
     writer.close()
     file = folder / "masked.parquet"
     file.write_bytes(b"".join(pieces))
     rows = [row for chunk in read_parquet(file) for row in chunk]
-    assert len(rows) == 300
-    return json.dumps(rows[-1], ensure_ascii=False)
+    assert len(rows) == EACH * len(texts)
+    assert all(rows[at : at + EACH] == [rows[at]] * EACH for at in range(0, len(rows), EACH))
+    return [json.dumps(row, ensure_ascii=False) for row in rows[::EACH]]
 
 
-WRITERS: dict[str, Callable[[str, Path], str]] = {
-    "value": lambda text, folder: codec.encode(secrets().redact(_row(text))).decode(),
-    "told": lambda text, folder: codec.encode(secrets().redact_text(_row(text))).decode(),
-    "sealed": lambda text, folder: codec.encode(secrets().seal(_row(text))).decode(),
-    "csv": lambda text, folder: _streamed(_written("csv", text)).decode(),
-    "jsonl": lambda text, folder: _streamed(_written("jsonl", text)).decode(),
-    "json": lambda text, folder: _streamed(_written("json", text)).decode(),
-    "rows as csv": lambda text, folder: _streamed(
+WRITERS: dict[str, Callable[[str], str]] = {
+    "value": lambda text: codec.encode(secrets().redact(_row(text))).decode(),
+    "told": lambda text: codec.encode(secrets().redact_text(_row(text))).decode(),
+    "sealed": lambda text: codec.encode(secrets().seal(_row(text))).decode(),
+    "csv": lambda text: _streamed(_written("csv", text)).decode(),
+    "jsonl": lambda text: _streamed(_written("jsonl", text)).decode(),
+    "json": lambda text: _streamed(_written("json", text)).decode(),
+    "rows as csv": lambda text: _streamed(
         b"".join(piece for piece, _ in encoded([[list(_row(text).values())]], list(_row("")), "csv"))
     ).decode(),
-    "object as csv": lambda text, folder: _streamed(write_object([_row(text)], "csv", "", "")[0]).decode(),
-    "parquet": _parquet,
+    "object as csv": lambda text: _streamed(write_object([_row(text)], "csv", "", "")[0]).decode(),
 }
 
 
-WRITTEN = [(writer, kind) for writer in WRITERS for kind in ("unicode", "ascii")]
+def _shown(writer: str, texts: Sequence[str], folder: Path) -> list[str]:
+    return _parquet(texts, folder) if writer == "parquet" else list(map(WRITERS[writer], texts))
+
+
+WRITTEN = [(writer, kind) for writer in (*WRITERS, "parquet") for kind in ("unicode", "ascii")]
 
 
 @pytest.mark.parametrize(
@@ -194,8 +201,8 @@ def test_no_spelling_gets_through(writer: str, kind: str, tmp_path: Path) -> Non
     """What is left is the same for every secret: nothing of it."""
     secret = SECRETS[kind]
     leaks = []
-    for name, spelled in SPELLINGS.items():
-        shown = WRITERS[writer](spelled(secret), tmp_path)
+    spelled = [spell(secret) for spell in SPELLINGS.values()]
+    for name, shown in zip(SPELLINGS, _shown(writer, spelled, tmp_path), strict=True):
         body = shown.partition("«")[2].rpartition("»")[0] if "»" in shown else shown
         letters = sum(char.isalnum() for char in body)
         # Around base64 some letters stay that carry bits of what is beside the secret as well; a mark of a sealed one has its own.

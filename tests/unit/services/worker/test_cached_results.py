@@ -16,6 +16,7 @@ from noetl.domain.errors import InfrastructureError
 from noetl.domain.kinds import TaskContext, TaskResult
 from noetl.domain.outcomes.outcomes import Outcome
 from noetl.ports.task_cache import CachedResult
+from tests.parts import over
 from tests.unit.services.worker.test_run_command import CANARY, Worker
 
 CACHED = "workflow:\n  - step: s\n    tool: { kind: tool, v: 1, cache: 1h }\n"
@@ -249,7 +250,7 @@ def _filled(context: TaskContext, name: str, default: Any) -> Any:
         return default
 
 
-@pytest.mark.parametrize("ttl", [0, "31d", "soon", None])
+@over("ttl", [0, "31d", "soon", None])
 def test_a_time_to_live_that_is_none_fails_the_task_with_its_place(ttl: Any):
     cached = Cached(REFERRING)
     outcome = cached.run(scope={"workload": {"table": 1, "ttl": ttl}})

@@ -21,6 +21,7 @@ from noetl.domain.messages import VERSION, Message, encode_message
 from noetl.ports.queue import Outgoing
 from noetl.services.worker import consume_commands as working
 from noetl.services.worker.consume_commands import work_batch
+from tests.parts import over
 from tests.unit.services.batch_bench import LOOP, ONE, RING, Bench
 from tests.waiting import PATIENCE, wait_until
 
@@ -210,8 +211,8 @@ class Broken(BaseException):
     """Worse than an Exception."""
 
 
-@pytest.mark.parametrize("error", [RuntimeError("boom"), Broken("boom")])
-@pytest.mark.parametrize("body", [ONE, LOOP])
+@over("error", [RuntimeError("boom"), Broken("boom")])
+@over("body", [ONE, LOOP])
 def test_a_command_that_breaks_its_worker_is_lost_at_the_third_delivery(error, body):
     def programs(hash_: str) -> Any:
         raise error
@@ -236,8 +237,8 @@ def test_a_command_that_breaks_its_worker_is_lost_at_the_third_delivery(error, b
 LOST = "spec: { policy: { rules: [{ when: \"{{ outcome.error.kind == 'worker_lost' }}\", then: { do: %s } }] } } }"
 
 
-@pytest.mark.parametrize("body", [ONE, LOOP])
-@pytest.mark.parametrize(
+@over("body", [ONE, LOOP])
+@over(
     ("rule", "seen"),
     [("continue", ("ok", False)), ("retry, attempts: 2, delay: 30", ("suspended", True)), ("fail", ("error", False))],
 )  # fmt: skip

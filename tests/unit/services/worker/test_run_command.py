@@ -25,6 +25,7 @@ from noetl.engine.outcomes import detached
 from noetl.services.worker.run_command import run_command
 from noetl.services.worker.worker_deps import WorkerDeps
 from noetl.system_calls.deferred_work import defer, deferring
+from tests.parts import over
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t }\n"
 CANARY = 's3cr"et/canary+token'
@@ -205,7 +206,7 @@ def fails(error: Exception) -> Tool:
     return tool
 
 
-@pytest.mark.parametrize(
+@over(
     ("tool", "kind", "code", "retryable"),
     [
         (fails(TaskError("away", kind="connection", code="refused", retryable=True)), "connection", "refused", True),
@@ -373,8 +374,8 @@ def leaks(value: Any) -> bool:
     return any(core in text for core in cores)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("way", ["result", "key", "error", "patch", "log"])
+@over("form", FORMS)
+@over("way", ["result", "key", "error", "patch", "log"])
 def test_no_form_of_a_secret_leaves_a_command(form: str, way: str) -> None:
     body = (
         "workflow:\n  - step: s\n    tool:\n"

@@ -14,7 +14,7 @@ Who evaluates what:
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -162,6 +162,7 @@ class Budget(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    with_tasks: ClassVar = ("body", "cases", "compensate")
     name: str
     index: int
     form: Literal["event", "canonical"]
@@ -232,6 +233,7 @@ class Program(msgspec.Struct, frozen=True, omit_defaults=True):
     ``hash`` is the SHA-256 (hex) of source text, compiler version and semantics number.
     """
 
+    with_tasks: ClassVar = ("steps",)
     v: int
     semantics: int
     hash: str

@@ -5,7 +5,7 @@ It is part of the Program (``dsl/program.py``).
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -110,6 +110,7 @@ class CollectAction(msgspec.Struct, frozen=True, tag="collect", tag_field="a"):
 class SinkAction(msgspec.Struct, frozen=True, tag="sink", tag_field="a"):
     """Write with a tool; never changes the result, its failure fails the step."""
 
+    with_tasks: ClassVar = ("task",)
     task: Task
     when: Node | None = None
 
@@ -117,6 +118,7 @@ class SinkAction(msgspec.Struct, frozen=True, tag="sink", tag_field="a"):
 class RunAction(msgspec.Struct, frozen=True, tag="run", tag_field="a"):
     """Labelled inline tasks of a ``then`` list, run as one sequence before its ``next``."""
 
+    with_tasks: ClassVar = ("tasks",)
     tasks: tuple[Task, ...]
 
 
@@ -164,6 +166,7 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     of a ``case`` whose guard tests no event.
     """
 
+    with_tasks: ClassVar = ("actions",)
     actions: tuple[Action, ...]
     when: Node | None = None
     events: tuple[str, ...] = ()
@@ -230,6 +233,7 @@ class Nested(msgspec.Struct, frozen=True, omit_defaults=True):
     ``tasks`` run for one element after the other, on one worker.
     """
 
+    with_tasks: ClassVar = ("tasks",)
     collection: Node
     iterator: str
     tasks: tuple[Task, ...]
@@ -248,6 +252,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     ``default_on_unmatched``: what happens when ``rules`` exist and none matches an error: ``fail`` or ``continue``.
     """
 
+    with_tasks: ClassVar = ("rules", "sinks", "nested", "choices")
     label: str
     kind: str
     params: Node
@@ -291,6 +296,7 @@ class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True):
     ``reads`` is the union over everything inside: the scope the engine freezes into the command.
     """
 
+    with_tasks: ClassVar = ("tasks", "sinks")
     tasks: tuple[Task, ...]
     vars: tuple[tuple[str, Node], ...] = ()
     vars_before: tuple[tuple[str, Node], ...] = ()
@@ -313,17 +319,24 @@ class Pipeline(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def tasks_in(part: Any) -> list[Task]:
-    """Return every task below ``part``: the pipeline's, those of sinks and inline tasks."""
+    """Return every task below ``part``: the pipeline's, those of sinks and inline tasks.
+
+    A struct names in ``with_tasks`` the fields below which a task can be: nearly all of a program is templates and values.
+    """
     found: list[Task] = []
-    if isinstance(part, Task):
-        found.append(part)
+    _find_tasks(part, found)
+    return found
+
+
+def _find_tasks(part: Any, found: list[Task]) -> None:
     if isinstance(part, (tuple, list)):
         for item in part:
-            found += tasks_in(item)
+            _find_tasks(item, found)
     elif isinstance(part, msgspec.Struct):
-        for name in part.__struct_fields__:
-            found += tasks_in(getattr(part, name))
-    return found
+        if isinstance(part, Task):
+            found.append(part)
+        for name in getattr(part, "with_tasks", ()):
+            _find_tasks(getattr(part, name), found)
 
 
 def calls_back_task(task: Task) -> bool:

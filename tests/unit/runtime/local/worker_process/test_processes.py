@@ -14,6 +14,7 @@ from noetl.runtime.local.worker_process.pool import AHEAD, STALLED_SECONDS, Proc
 from noetl.runtime.local.worker_process.processes import CROWDED, WorkerProcesses
 from noetl.runtime.settings import worker_processes
 from noetl.services.worker.ready_commands import PATIENCE
+from tests.parts import over
 from tests.waiting import wait_until
 
 
@@ -363,13 +364,13 @@ def test_processes_without_commands_end_and_what_comes_in_that_moment_is_placed_
     assert worker.retired and ground.again == 2 and not ground.processes
 
 
-@pytest.mark.parametrize(("size", "count"), [(1, 4), (2, 1), (5, 3), (16, 4)])
+@over(("size", "count"), [(1, 4), (2, 1), (5, 3), (16, 4)])
 def test_processes_share_what_may_run_at_once(size, count):
     shares = [share({"io": size}, place, count)["io"] for place in range(count)]
     assert sum(shares) == size and max(shares) - min(shares) <= 1
 
 
-@pytest.mark.parametrize(("cores", "found"), [(1, 0), (2, 2), (3, 3), (64, 4)])
+@over(("cores", "found"), [(1, 0), (2, 2), (3, 3), (64, 4)])
 def test_there_is_a_process_for_each_processor(cores, found, monkeypatch):
     monkeypatch.setattr(settings, "count_processors", lambda: cores)
     assert worker_processes() == found
