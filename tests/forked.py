@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,8 @@ class Forked:
                 self._process.kill()
 
     def wait(self, timeout: float) -> int:
-        self._process.join(timeout)
+        # Its end is seen without reading its code, which is there to be read once: under the lock.
+        wait([self._process.sentinel], timeout)
         code = self.poll()
         assert code is not None, f"it has not ended in {timeout} s"
         return code

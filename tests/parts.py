@@ -19,6 +19,8 @@ from typing import Any
 import pytest
 
 ROW = type(pytest.param())
+ENDS = (pytest.fail.Exception, pytest.skip.Exception, pytest.xfail.Exception)
+"""A row may neither be skipped nor expected to fail: what the others found would not be seen."""
 WHOLE = os.environ.get("NOETL_TESTS") == "full"
 """Whether this is ``make test-full``."""
 GATE = os.environ.get("NOETL_TESTS") == "gate"
@@ -96,15 +98,19 @@ def over(
         given.append(row.values if isinstance(row, ROW) else row if several else (row,))
     if not given:
         raise ValueError("a test needs a row")
+    known = None if ids is None or callable(ids) else list(ids)
 
     def name_of(number: int) -> str:
         if number in named:
             return named[number]
-        if ids is None or callable(ids):
-            return "-".join(str((ids or repr)(value)) for value in given[number])[:200]
-        return list(ids)[number]
+        if known is not None:
+            return known[number]
+        show = ids if callable(ids) else repr
+        return "-".join(str(show(value)) for value in given[number])[:200]
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        if inspect.iscoroutinefunction(test) or inspect.isgeneratorfunction(test):
+            raise TypeError("a test that goes over rows is a plain function: nothing would run it")
         signature = inspect.signature(test)
         fixtures = [one for name, one in signature.parameters.items() if name not in (*parameters, *fresh)]
 
@@ -121,7 +127,7 @@ def over(
             for number, row in enumerate(given):
                 try:
                     play(row, shared)
-                except (Exception, pytest.fail.Exception) as error:
+                except (Exception, SystemExit, *ENDS) as error:
                     wrong[number] = "".join(traceback.format_exception(error)[-3:])
             if wrong:
                 told = "".join(f"\n--- {name_of(number)}\n{what}" for number, what in wrong.items())

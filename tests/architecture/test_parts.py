@@ -3,8 +3,11 @@
 import inspect
 import os
 import re
+import sys
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from source import ROOT
@@ -118,8 +121,24 @@ def test_a_test_that_goes_over_rows_tells_of_each_that_fails(monkeypatch: pytest
     assert played == [(1, "a", "x"), (2, "b", "x"), (3, "c", "x"), (4, "d", "x")]
     with pytest.raises(ValueError, match="a test needs a row"):
         over("number", [])
+    with pytest.raises(TypeError, match="nothing would run it"):
+        over("number", [1])(_yields)
     with pytest.raises(ValueError, match="no marks of its own"):
         over("number", parted([1, 2], [1]))
+
+
+def _yields(number: int) -> Iterator[int]:
+    yield number
+
+
+def test_no_row_is_skipped_and_none_hides_another() -> None:
+    @over("end", [pytest.skip, pytest.fail, pytest.xfail, sys.exit, str], ids=iter("abcde"))
+    def rows(end: Callable[[str], Any]) -> None:
+        end("because")
+
+    with pytest.raises(pytest.fail.Exception, match="4 of 5 rows fail") as failed:
+        rows()
+    assert re.findall("^--- (.)", str(failed.value), re.MULTILINE) == ["a", "b", "c", "d"]
 
 
 def report(name: str, when: str, outcome: str, **happened: int) -> SimpleNamespace:

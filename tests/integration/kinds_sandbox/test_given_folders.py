@@ -70,7 +70,7 @@ result = [text, os.getcwd() == os.environ['HOME'], os.listdir('.')]
     assert (ground.shared / "left.txt").read_text() == "left\n"
 
 
-@combined(["ordinary-landlock"], shape=SHAPES)
+@combined(["root-all", "ordinary-landlock"], shape=SHAPES)
 def test_nothing_leads_out_of_a_folder(ground, shape):  # noqa: F811
     """Links that are there already, ``..``, names of other places, and what is beside the folder."""
     outside = ground.root / "outside"

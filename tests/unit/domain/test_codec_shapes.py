@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 import noetl
+from noetl.api.http.exchange import JSON
+from noetl.api.table import ROUTES
 from noetl.domain import codec
 from noetl.domain.callbacks import digest_of
 from noetl.domain.commands import Command
@@ -55,6 +57,9 @@ def _sources() -> list[str]:
 
 for _module in _sources():
     importlib.import_module(_module)
+for _route in ROUTES:
+    if "{" in _route.path and _route.takes == JSON and not (_route.any_body or _route.bodiless):
+        codec.decoder(_route.body)  # as the document of the API does
 SHAPES = dict(sorted((str(shape), shape) for shape in codec._decoders))
 
 
