@@ -13,6 +13,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -77,16 +78,14 @@ def _make_templates(server: EmbeddedServer, root: Path) -> None:
 
 @pytest.fixture(scope="session")
 def databases(postgres: EmbeddedServer) -> Iterator[Databases]:
-    made = Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"))
-    yield made
-    made.close()
+    with closing(Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"))) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")
 def timed_databases(postgres: EmbeddedServer) -> Iterator[Databases]:
-    made = Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"), VIRTUAL)
-    yield made
-    made.close()
+    with closing(Databases(postgres, os.environ.get("PYTEST_XDIST_WORKER", "main"), VIRTUAL)) as made:
+        yield made
 
 
 @pytest.fixture

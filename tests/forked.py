@@ -71,6 +71,12 @@ class Forked:
             if self._process.exitcode is None:
                 self._process.kill()
 
+    def terminate(self) -> None:
+        """Send SIGTERM, if it lives."""
+        with self._lock:
+            if self._process.exitcode is None:
+                self._process.terminate()
+
     def wait(self, timeout: float) -> int:
         # Its end is seen without reading its code, which is there to be read once: under the lock.
         wait([self._process.sentinel], timeout)

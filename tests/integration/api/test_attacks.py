@@ -144,5 +144,5 @@ def test_no_request_stops_the_service(server):
     last = threading.Thread(target=attack_again, daemon=True)
     last.start()
     assert begun.wait(PATIENCE)
-    os.kill(process.pid, signal.SIGTERM)
+    process.terminate()
     assert process.wait(PATIENCE) in (0, -signal.SIGTERM, 130, 143)

@@ -193,7 +193,7 @@ def test_what_was_accepted_by_a_server_that_is_killed_is_handled_by_the_next(dat
         place = f"/api/events/batch/{again[1]['request_id']}/status"
         wait_until(lambda: client("GET", place)[1]["status"] == "completed", "the end of the batch")
     finally:
-        os.kill(second.pid, signal.SIGTERM)
+        second.terminate()
         second.wait(PATIENCE)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.forked import Forked
+from tests import forked
 from tests.integration.api.test_serve import GATED, LARGE
 from tests.waiting import PATIENCE
 
@@ -32,16 +31,9 @@ class Machine:
     env: dict[str, str]
 
     def __call__(self, *words: str, code: int = 0) -> str:
-        ran = self.started("errors", *words)
-        out = ran.stdout.read().decode()
-        told = (ran.wait(PATIENCE), self.folder.joinpath("errors").read_text())
-        assert told[0] == code, told[1] + out
-        return out if code == 0 else told[1]
-
-    def started(self, errors: str, *words: str) -> Forked:
-        return Forked(
-            "noetl.cli.main", errors=self.folder / errors, argv=words, env=self.env, cwd=self.folder
-        )
+        ran = forked.noetl(*words, env=self.env, cwd=self.folder)
+        assert ran.returncode == code, ran.stderr + ran.stdout
+        return ran.stdout if code == 0 else ran.stderr
 
     def json(self, *words: str) -> list[Any]:
         return [json.loads(line) for line in self(*words, "--json").splitlines()]
@@ -52,11 +44,11 @@ def served(database: str, tmp_path: Path) -> Iterator[dict[str, Any]]:
     home = tmp_path / "server"
     env = {**os.environ, "NOETL_HOME": str(home), "NOETL_DATABASE_URL": database, "NOETL_PYTHON_WORKERS": "1"}
     words = ("serve", "--port", "0", "--json")
-    process = Forked("noetl.cli.main", argv=words, env=env, errors=tmp_path / "stderr")
+    process = forked.Forked("noetl.cli.main", argv=words, env=env, errors=tmp_path / "stderr")
     try:
         yield json.loads(process.stdout.readline())
     finally:
-        os.kill(process.pid, signal.SIGTERM)
+        process.terminate()
         process.wait(PATIENCE)
 
 
@@ -83,7 +75,13 @@ def test_the_commands_work_at_a_server(machine):
 
     (started,) = machine.json("exec", "gated.yaml")
     execution_id = started["execution_id"]
-    follower = machine.started("errors of events", "events", "-f", execution_id, "--json")
+    follower = forked.Forked(
+        "noetl.cli.main",
+        errors=machine.folder / "errors of events",
+        argv=("events", "-f", execution_id, "--json"),
+        env=machine.env,
+        cwd=machine.folder,
+    )
     try:
         assert "to approve: noetl ctx patch" in machine("run", "gated.yaml")
         machine("vars", "set", execution_id, "--set", "note=by hand", "--reason", "a test")

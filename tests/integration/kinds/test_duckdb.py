@@ -18,7 +18,7 @@ from noetl.kinds.registry import default_registry
 from noetl.services.redaction.redaction import Secrets
 from noetl.services.results.artifacts import TaskArtifacts
 from noetl.templating import MappingScope, render_sql
-from tests.parts import parted, repeated
+from tests.parts import repeated
 from tests.waiting import PATIENCE
 
 
@@ -192,121 +192,154 @@ def test_a_playbook_in_the_user_s_folder_reads_its_data_and_no_keys(make_context
 OUTSIDE = "{outside}/secret.csv"
 
 
-HOSTILE = [
-    ("SELECT * FROM read_text('/proc/self/environ')", "access_refused"),
-    ("SELECT * FROM read_blob('/etc/passwd')", "access_refused"),
-    ("SELECT * FROM glob('/etc/*')", "access_refused"),
-    ("SELECT * FROM '/etc/passwd'", "access_refused|catalog"),
-    (f"SELECT * FROM read_csv('{OUTSIDE}')", "access_refused"),
-    ("SELECT * FROM read_csv('{data}/../outside/secret.csv')", "access_refused"),
-    ("SELECT * FROM read_csv('../outside/secret.csv')", "path_outside"),
-    ("SELECT * FROM read_csv('../out*/secret.csv')", "path_outside"),
-    ("SELECT * FROM read_csv('link.csv')", "path_outside|file_not_found"),
-    ("SELECT * FROM read_csv('{data}/link.csv')", "access_refused"),
-    ("SELECT * FROM read_csv('li*.csv')", "access_refused"),
-    ("SELECT * FROM read_csv('folder/secret.csv')", "path_outside|file_not_found"),
-    ("SELECT * FROM read_csv('{data}/folder/secret.csv')", "access_refused"),
-    ("SELECT * FROM read_csv(getvariable('x'))", "parser|binder|access_refused"),
-    ("SET VARIABLE x = '/etc/passwd'; SELECT * FROM read_text(getvariable('x'))", "access_refused"),
-    ("SELECT * FROM read_csv(%(p)s)", "access_refused"),
-    (
-        "SELECT * FROM read_csv('http://127.0.0.1/x.csv')",
-        "access_refused|io|missing_extension|http|duckdb",
-    ),
-    ("SELECT * FROM 's3://bucket/x.parquet'", "access_refused|io|missing_extension|http|duckdb|catalog"),
-    ("ATTACH '{outside}/x.db'", "statement_refused"),
-    ("ATTACH ':memory:' AS other", "statement_refused"),
-    ("ATTACH 'dbname=postgres' (TYPE postgres)", "statement_refused"),
-    ("INSTALL httpfs", "statement_refused"),
-    ("LOAD httpfs", "statement_refused"),
-    ("EXPORT DATABASE '{outside}/dump'", "statement_refused"),
-    ("IMPORT DATABASE '{outside}'", "statement_refused"),
-    ("PREPARE p AS COPY (SELECT 1) TO '{data}/p.csv'", "statement_refused"),
-    ("EXECUTE p", "statement_refused"),
-    ("PRAGMA import_database('{work}')", "statement_refused"),
-    ("CALL \"import_database\"('{work}')", "statement_refused"),
-    ("EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-    ("EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-    ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-    ("EXPLAIN ANALYZE PREPARE p AS COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
-    ("EXPLAIN ANALYZE EXECUTE p", "statement_refused"),
-    ("COPY (SELECT 'x'::blob) TO 'evil.duckdb' (FORMAT blob)", "write_refused"),
-    ("COPY (SELECT 'x'::blob) TO 'evil.DuckDB.wal' (FORMAT blob)", "write_refused"),
-    (
-        "COPY (SELECT 1 AS a) TO '.' (FORMAT csv, PER_THREAD_OUTPUT, FILE_EXTENSION 'duckdb')",
-        "write_refused",
-    ),
-    ("EXPLAIN (ANALYZE (true)) COPY (SELECT 1) TO '{data}/obs.csv'", "statement_refused"),
-    ("EXPLAIN (ANALYZE 'x)') COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-    (
-        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN '../../data/obs')",
-        "write_refused",
-    ),
-    (
-        "COPY (SELECT 1 AS a, 2 AS b) TO 'd' (FORMAT csv, PARTITION_BY (a), FILENAME_PATTERN '../../../data/obs', OVERWRITE_OR_IGNORE)",
-        "write_refused",
-    ),
-    (
-        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, \"Filename_Pattern\" 'x/../../../data/obs')",
-        "write_refused",
-    ),
-    (
-        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN ('../../data/obs'))",
-        "write_refused",
-    ),
-    (
-        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN E'..\\x2f..\\x2fdata/obs')",
-        "write_refused",
-    ),
-    (
-        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a' || '/../../data/obs')",
-        "write_refused|parser",
-    ),
-    (
-        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILE_EXTENSION 'x/../../../data/obs.csv')",
-        "write_refused",
-    ),
-    ("COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN %(p)s)", "write_refused|parser"),
-    ("COPY (SELECT 1) TO 'y'\n'/../../data/obs.csv'", "write_refused"),
-    ("COPY (SELECT 1) TO 'y' -- more\n '/../../data/obs.csv'", "write_refused"),
-    ("EXPLAIN ANALYZE COPY (SELECT 1) TO 'y'\n'/../../data/obs.csv'", "write_refused"),
-    ("COPY (SELECT 'x'::blob) TO 'evil.du'\n'ckdb' (FORMAT blob)", "write_refused"),
-    ("COPY (SELECT 1) TO %(p)s '/obs.csv'", "parser"),
-    (
-        "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a'\n'/../../data/obs')",
-        "write_refused",
-    ),
-    ("COPY (SELECT 1) TO '{outside}/o.csv'", "path_outside"),
-    ("COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-    ("COPY (SELECT 1) TO '../data/obs.csv'", "path_outside"),
-    ("COPY (SELECT 1) TO 'folder/o.csv'", "path_outside"),
-    ("COPY (SELECT 1) TO '/dev/stdout'", "path_outside"),
-    ("COPY (SELECT 1) TO ('{data}/obs.csv')", "write_refused"),
-    ("COPY (SELECT 1) TO 'x' || '/../../data/obs.csv'", "write_refused|parser"),
-    ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
-    ("/* TO 'x' */ COPY (SELECT 1 AS \"to\") /* TO */ TO '{data}/obs.csv'", "path_outside"),
-    ("SET enable_external_access = true", "configuration_locked"),
-    ("SET memory_limit = '100GB'", "configuration_locked"),
-    ("RESET allowed_directories", "configuration_locked"),
-    ("PRAGMA enable_profiling", "configuration_locked"),
-    ("BEGIN", "transaction_control"),
-    ("COMMIT", "transaction_control"),
-    ("SELECT * FROM duckdb_extensions()", "access_refused"),
-    ("SELECT * FROM sql", "catalog"),
-    ("CREATE PERSISTENT SECRET s (TYPE s3)", "access_refused|duckdb|configuration_locked"),
-]
-AS_OTHERS = (
-    "read_blob(", "{data}/../outside", "../out*", "'{data}/link.csv'", "li*.csv", "'folder/secret.csv'",
-    "':memory:'", "INSTALL", "IMPORT DATABASE", "EXECUTE p", "CALL ", "FORMAT json)", "ANALYZE PREPARE", "DuckDB.wal", "ANALYZE (true)",
-    "PARTITION_BY", "Filename_Pattern", "('../../data/obs')", "E'..", "FILENAME_PATTERN %(p)s", "-- more", "ANALYZE COPY (SELECT 1) TO 'y'",
-    "evil.du'", "%(p)s '/obs.csv'", "'a'\n", "TO '../data/obs.csv'", "'/dev/stdout'", "TO 'x' ||", "memory_limit", "RESET", "COMMIT",
-)  # fmt: skip
-"""Parts of statements that are another spelling of an attack that `make test` plays."""
-
-
 @pytest.mark.parametrize(
     ("sql", "code"),
-    parted(HOSTILE, [row for row in HOSTILE if not any(part in row[0] for part in AS_OTHERS)]),
+    [
+        ("SELECT * FROM read_text('/proc/self/environ')", "access_refused"),
+        pytest.param("SELECT * FROM read_blob('/etc/passwd')", "access_refused", marks=pytest.mark.full),
+        ("SELECT * FROM glob('/etc/*')", "access_refused"),
+        ("SELECT * FROM '/etc/passwd'", "access_refused|catalog"),
+        (f"SELECT * FROM read_csv('{OUTSIDE}')", "access_refused"),
+        pytest.param(
+            "SELECT * FROM read_csv('{data}/../outside/secret.csv')", "access_refused", marks=pytest.mark.full
+        ),
+        ("SELECT * FROM read_csv('../outside/secret.csv')", "path_outside"),
+        pytest.param("SELECT * FROM read_csv('../out*/secret.csv')", "path_outside", marks=pytest.mark.full),
+        ("SELECT * FROM read_csv('link.csv')", "path_outside|file_not_found"),
+        pytest.param("SELECT * FROM read_csv('{data}/link.csv')", "access_refused", marks=pytest.mark.full),
+        pytest.param("SELECT * FROM read_csv('li*.csv')", "access_refused", marks=pytest.mark.full),
+        pytest.param(
+            "SELECT * FROM read_csv('folder/secret.csv')",
+            "path_outside|file_not_found",
+            marks=pytest.mark.full,
+        ),
+        ("SELECT * FROM read_csv('{data}/folder/secret.csv')", "access_refused"),
+        ("SELECT * FROM read_csv(getvariable('x'))", "parser|binder|access_refused"),
+        ("SET VARIABLE x = '/etc/passwd'; SELECT * FROM read_text(getvariable('x'))", "access_refused"),
+        ("SELECT * FROM read_csv(%(p)s)", "access_refused"),
+        (
+            "SELECT * FROM read_csv('http://127.0.0.1/x.csv')",
+            "access_refused|io|missing_extension|http|duckdb",
+        ),
+        ("SELECT * FROM 's3://bucket/x.parquet'", "access_refused|io|missing_extension|http|duckdb|catalog"),
+        ("ATTACH '{outside}/x.db'", "statement_refused"),
+        pytest.param("ATTACH ':memory:' AS other", "statement_refused", marks=pytest.mark.full),
+        ("ATTACH 'dbname=postgres' (TYPE postgres)", "statement_refused"),
+        pytest.param("INSTALL httpfs", "statement_refused", marks=pytest.mark.full),
+        ("LOAD httpfs", "statement_refused"),
+        ("EXPORT DATABASE '{outside}/dump'", "statement_refused"),
+        pytest.param("IMPORT DATABASE '{outside}'", "statement_refused", marks=pytest.mark.full),
+        ("PREPARE p AS COPY (SELECT 1) TO '{data}/p.csv'", "statement_refused"),
+        pytest.param("EXECUTE p", "statement_refused", marks=pytest.mark.full),
+        ("PRAGMA import_database('{work}')", "statement_refused"),
+        pytest.param("CALL \"import_database\"('{work}')", "statement_refused", marks=pytest.mark.full),
+        ("EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        pytest.param(
+            "EXPLAIN (ANALYZE, FORMAT json) COPY (SELECT 1) TO '{data}/obs.csv'",
+            "path_outside",
+            marks=pytest.mark.full,
+        ),
+        ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        pytest.param(
+            "EXPLAIN ANALYZE PREPARE p AS COPY (SELECT 1) TO '{data}/obs.csv'",
+            "statement_refused",
+            marks=pytest.mark.full,
+        ),
+        pytest.param("EXPLAIN ANALYZE EXECUTE p", "statement_refused", marks=pytest.mark.full),
+        ("COPY (SELECT 'x'::blob) TO 'evil.duckdb' (FORMAT blob)", "write_refused"),
+        pytest.param(
+            "COPY (SELECT 'x'::blob) TO 'evil.DuckDB.wal' (FORMAT blob)",
+            "write_refused",
+            marks=pytest.mark.full,
+        ),
+        (
+            "COPY (SELECT 1 AS a) TO '.' (FORMAT csv, PER_THREAD_OUTPUT, FILE_EXTENSION 'duckdb')",
+            "write_refused",
+        ),
+        pytest.param(
+            "EXPLAIN (ANALYZE (true)) COPY (SELECT 1) TO '{data}/obs.csv'",
+            "statement_refused",
+            marks=pytest.mark.full,
+        ),
+        ("EXPLAIN (ANALYZE 'x)') COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN '../../data/obs')",
+            "write_refused",
+        ),
+        pytest.param(
+            "COPY (SELECT 1 AS a, 2 AS b) TO 'd' (FORMAT csv, PARTITION_BY (a), FILENAME_PATTERN '../../../data/obs', OVERWRITE_OR_IGNORE)",
+            "write_refused",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, \"Filename_Pattern\" 'x/../../../data/obs')",
+            "write_refused",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN ('../../data/obs'))",
+            "write_refused",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN E'..\\x2f..\\x2fdata/obs')",
+            "write_refused",
+            marks=pytest.mark.full,
+        ),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a' || '/../../data/obs')",
+            "write_refused|parser",
+        ),
+        (
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILE_EXTENSION 'x/../../../data/obs.csv')",
+            "write_refused",
+        ),
+        pytest.param(
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN %(p)s)",
+            "write_refused|parser",
+            marks=pytest.mark.full,
+        ),
+        ("COPY (SELECT 1) TO 'y'\n'/../../data/obs.csv'", "write_refused"),
+        pytest.param(
+            "COPY (SELECT 1) TO 'y' -- more\n '/../../data/obs.csv'", "write_refused", marks=pytest.mark.full
+        ),
+        pytest.param(
+            "EXPLAIN ANALYZE COPY (SELECT 1) TO 'y'\n'/../../data/obs.csv'",
+            "write_refused",
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            "COPY (SELECT 'x'::blob) TO 'evil.du'\n'ckdb' (FORMAT blob)",
+            "write_refused",
+            marks=pytest.mark.full,
+        ),
+        pytest.param("COPY (SELECT 1) TO %(p)s '/obs.csv'", "parser", marks=pytest.mark.full),
+        pytest.param(
+            "COPY (SELECT 1 AS a) TO 'd' (PER_THREAD_OUTPUT, FILENAME_PATTERN 'a'\n'/../../data/obs')",
+            "write_refused",
+            marks=pytest.mark.full,
+        ),
+        ("COPY (SELECT 1) TO '{outside}/o.csv'", "path_outside"),
+        ("COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        pytest.param("COPY (SELECT 1) TO '../data/obs.csv'", "path_outside", marks=pytest.mark.full),
+        ("COPY (SELECT 1) TO 'folder/o.csv'", "path_outside"),
+        pytest.param("COPY (SELECT 1) TO '/dev/stdout'", "path_outside", marks=pytest.mark.full),
+        ("COPY (SELECT 1) TO ('{data}/obs.csv')", "write_refused"),
+        pytest.param(
+            "COPY (SELECT 1) TO 'x' || '/../../data/obs.csv'", "write_refused|parser", marks=pytest.mark.full
+        ),
+        ("EXPLAIN ANALYZE COPY (SELECT 1) TO '{data}/obs.csv'", "path_outside"),
+        ("/* TO 'x' */ COPY (SELECT 1 AS \"to\") /* TO */ TO '{data}/obs.csv'", "path_outside"),
+        ("SET enable_external_access = true", "configuration_locked"),
+        pytest.param("SET memory_limit = '100GB'", "configuration_locked", marks=pytest.mark.full),
+        pytest.param("RESET allowed_directories", "configuration_locked", marks=pytest.mark.full),
+        ("PRAGMA enable_profiling", "configuration_locked"),
+        ("BEGIN", "transaction_control"),
+        pytest.param("COMMIT", "transaction_control", marks=pytest.mark.full),
+        ("SELECT * FROM duckdb_extensions()", "access_refused"),
+        ("SELECT * FROM sql", "catalog"),
+        ("CREATE PERSISTENT SECRET s (TYPE s3)", "access_refused|duckdb|configuration_locked"),
+    ],
 )
 def test_hostile_sql(failure, folders, sql, code):
     data, work, outside = folders
@@ -376,7 +409,7 @@ def test_errors(failure, params, kind, code):
 
 def test_a_slow_query_is_interrupted(failure, make_context):
     sql = "SELECT count(*) FROM range(100000000) a, range(100000000) b WHERE a.range + b.range = 3"
-    error = failure(sql, within=make_context(timeout=0.2))
+    error = failure(sql, within=make_context(timeout=0.4))
     assert (error.kind, error.code) == ("db_timeout", "timeout")
 
 

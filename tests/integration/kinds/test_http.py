@@ -16,6 +16,7 @@ from noetl.domain.errors import TaskError
 from noetl.domain.kinds import Credential
 from noetl.kinds.registry import default_registry
 from noetl.kinds.support import net_guard
+from tests.parts import repeated
 from tests.waiting import PATIENCE
 
 ALLOW = ("127.0.0.1",)
@@ -382,7 +383,9 @@ def test_gzip_is_decoded_and_a_bomb_is_not(web, make_context):
     web.answers["/small"] = (200, {"Content-Encoding": "gzip"}, gzip.compress(b"small"))
     assert call(context, url=f"{web.base}/small").result["data"] == "small"
     packer = zlib.compressobj(wbits=31)
-    bomb = b"".join([*(packer.compress(bytes(1_000_000)) for _ in range(30)), packer.flush()])
+    bomb = b"".join(
+        [*(packer.compress(bytes(1_000_000)) for _ in range(repeated(gate=30, full=300))), packer.flush()]
+    )
     web.answers["/bomb"] = (200, {"Content-Encoding": "gzip"}, bomb)
     error = failure(context, url=f"{web.base}/bomb")
     assert (error.kind, error.code) == ("storage_quota", "response_too_large")

@@ -601,15 +601,9 @@ def test_code_runs_right_with_layers_left_out(ground, left_out):
 
 
 @pytest.mark.full
-def test_the_command_line_names_a_layer_that_nobody_knows(tmp_path):
-    wrong = subprocess.run(
-        [sys.executable, "-m", "noetl.cli", "serve", "--port", "0"],
-        env={**os.environ, WITHOUT: "landlok", "NOETL_HOME": str(tmp_path / "home")},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+def test_the_command_line_names_a_layer_that_is_unknown(tmp_path):
+    environment = {**os.environ, WITHOUT: "landlok", "NOETL_HOME": str(tmp_path / "home")}
+    wrong = forked.noetl("serve", "--port", "0", env=environment)
     assert wrong.returncode != 0 and "'landlok' is no layer" in wrong.stderr
     assert "Traceback" not in wrong.stderr
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -37,7 +36,7 @@ def serving(home: Path, database: str, told: Path) -> Iterator[Client]:
     try:
         address = json.loads(process.stdout.readline())["address"]
         yield Client(address, (home / "token").read_text().strip())
-        os.kill(process.pid, signal.SIGTERM)
+        process.terminate()
         process.wait(PATIENCE)
     finally:
         process.kill()

@@ -194,7 +194,7 @@ def test_nothing_is_read_from_end_to_end(store, admin, make):
 
 @pytest.fixture(scope="module")
 def full_tables(module_database):
-    """Somebody who looks into a database with rows in all tables, and with statistics."""
+    """A session of a database that has rows in all tables, and statistics."""
     store = PostgresExecutionStore(module_database)
     for base in range(3):
         for _ in zip(range(4), exercise(store, Make(), EID + base * 10_000), strict=False):
