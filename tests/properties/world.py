@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from noetl.adapters.memory import MemoryCatalog, MemoryResultStore
 from noetl.domain.commands import Command
@@ -16,6 +16,7 @@ from noetl.domain.events import CommandDone, Event
 from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits
+from noetl.ports.executions.execution_store import Change, Committed, ExecutionStore
 from noetl.runtime.programs import Programs
 from noetl.services.callbacks.callback_keys import callback_key
 from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
@@ -32,7 +33,7 @@ from tests.properties.chaos import Crash, Faults, FaultyPort
 from tests.properties.outside import Outside
 from tests.properties.places import MemoryPlace, Place
 from tests.properties.scenes.poison import UNREADABLE, Deadly, PartlyReadable, is_given_up
-from tests.properties.tools import PureTools
+from tests.properties.tools import Call, PureTools
 
 LEASE = 30.0
 BEAT = 10.0
@@ -134,12 +135,18 @@ class World:
         self.store = self.place.store
         self.outside = Outside(self)
         self.tools = PureTools(self._called, self.outside.sent)
+        self.tools.keep = self._keep
 
     def _called(self) -> None:
         """A tool was called, by whoever runs a command now."""
         self.spend()
         if self.running:
             self.running[-1].called()
+
+    def _keep(self, call: Call) -> None:
+        """Note a call: one of a run ahead is only made when the outcome of the run is written."""
+        trial = self.running[-1].trial if self.running else None
+        (self.tools.calls if trial is None else trial).append(call)
 
     def beat(self) -> None:
         for process in self.processes:
@@ -165,6 +172,22 @@ class World:
         return self.programs(self.programs.resolve(path, None))
 
 
+class CommitNotes:
+    """A store that hands over each change when it has written it, whether or not its answer arrives."""
+
+    def __init__(self, store: ExecutionStore, written: Callable[[Change], None]) -> None:
+        self._store, self._written = store, written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        committed = self._store.commit(changes, owner)
+        for change in changes:
+            self._written(change)
+        return committed
+
+
 class Process:
     """An engine and its workers in one process, with what it holds in memory (``driver``).
 
@@ -182,10 +205,15 @@ class Process:
         self.doubtful = False
         self.dies_of: Command | None = None
         """The command at hand, when the call of a tool kills."""
+        self.trial: list[Call] | None = None
+        """The calls of the run ahead at hand."""
+        self.trials: dict[tuple[int, str], list[Call]] = {}
+        """(execution, event) of outcomes that are not written yet → the calls of those runs ahead."""
         self.faults = Faults(owner, world.rng, lambda who, call: world.meanwhile(who, call))
         setting = world.setting
         kept = world.place.of_process(setting.loops)
-        store, results = FaultyPort(kept, self.faults), FaultyPort(world.results, self.faults)
+        store = FaultyPort(CommitNotes(kept, self._written), self.faults)
+        results = FaultyPort(world.results, self.faults)
         programs = own_programs(world.programs, setting.programs)
         self.skew = setting.skew and world.rng.uniform(-setting.skew, setting.skew)
         deps = EngineDeps(
@@ -245,6 +273,7 @@ class Process:
     def handle(self, batch: Sequence[Event]) -> None:
         """What comes back unhandled is handled again when time has passed; a batch that breaks the engine is handled one by one."""
         driver = self.driver
+        self.trials.clear()
         try:
             driver.handle(batch)
         except InfrastructureError:
@@ -315,8 +344,20 @@ class Process:
         ):
             return None
         found: list[Event] = []
-        self._run(command, found.append)
-        return found[0] if found and isinstance(found[0], CommandDone) else None
+        self.trial = calls = []
+        try:
+            self._run(command, found.append)
+        finally:
+            self.trial = None
+        done = found[0] if found and isinstance(found[0], CommandDone) else None
+        if done is not None:
+            self.trials[done.execution_id, done.event_id] = calls
+        return done
+
+    def _written(self, change: Change) -> None:
+        """Count the calls of runs ahead whose outcomes a change holds."""
+        for row in change.events:
+            self.world.tools.calls += self.trials.pop((change.execution_id, row.event_id), ())
 
     def called(self) -> None:
         """A tool was called: the process may die of it."""
