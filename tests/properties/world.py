@@ -124,8 +124,8 @@ class World:
     deferred: set[int] = field(default_factory=set)
     """Executions that retention has removed without their history."""
     removed: set[int] = field(default_factory=set)
-    running: list[Process] = field(default_factory=list)
-    """Processes that run a command, the innermost last."""
+    running: list[tuple[Process, list[Call] | None]] = field(default_factory=list)
+    """Processes that run a command, the innermost last; of a run ahead with the calls that it makes."""
 
     def __post_init__(self) -> None:
         self.clock = BeatingClock(beat=self.beat)
@@ -141,11 +141,11 @@ class World:
         """A tool was called, by whoever runs a command now."""
         self.spend()
         if self.running:
-            self.running[-1].called()
+            self.running[-1][0].called()
 
     def _keep(self, call: Call) -> None:
         """Note a call: one of a run ahead is only made when the outcome of the run is written."""
-        trial = self.running[-1].trial if self.running else None
+        trial = self.running[-1][1] if self.running else None
         (self.tools.calls if trial is None else trial).append(call)
 
     def beat(self) -> None:
@@ -205,8 +205,6 @@ class Process:
         self.doubtful = False
         self.dies_of: Command | None = None
         """The command at hand, when the call of a tool kills."""
-        self.trial: list[Call] | None = None
-        """The calls of the run ahead at hand."""
         self.trials: dict[tuple[int, str], list[Call]] = {}
         """(execution, event) of outcomes that are not written yet → the calls of those runs ahead."""
         self.faults = Faults(owner, world.rng, lambda who, call: world.meanwhile(who, call))
@@ -246,7 +244,9 @@ class Process:
             ),
             log=_defect,
         )
-        self.driver = Driver(deps, self._run, world.clock, ahead=self._run_ahead if setting.ahead else None)
+        self.driver = Driver(
+            deps, self._run_issued, world.clock, ahead=self._run_ahead if setting.ahead else None
+        )
         world.store.heartbeat(owner, LEASE)
 
     @property
@@ -273,7 +273,8 @@ class Process:
     def handle(self, batch: Sequence[Event]) -> None:
         """What comes back unhandled is handled again when time has passed; a batch that breaks the engine is handled one by one."""
         driver = self.driver
-        self.trials.clear()
+        # This process may get a turn while it handles: those events have runs ahead of their own.
+        outer, self.trials = self.trials, {}
         try:
             driver.handle(batch)
         except InfrastructureError:
@@ -283,6 +284,8 @@ class Process:
                 raise
             for event in batch:
                 self._handle_alone(event)
+        finally:
+            self.trials = outer
         self.early += [event for event in driver.events if any(event is one for one in batch)]
         driver.events = [event for event in driver.events if not any(event is one for one in batch)]
 
@@ -313,10 +316,14 @@ class Process:
         driver.delayed[:] = sorted(entry for entry in driver.delayed if entry[0] > now + 1e-9)
         driver.ready += [entry[2] for entry in due]
 
-    def _run(self, command: Command, emit: Callable[[Event], None]) -> None:
+    def _run_issued(self, command: Command, emit: Callable[[Event], None]) -> None:
+        self._run(command, emit, None)
+
+    def _run(self, command: Command, emit: Callable[[Event], None], trial: list[Call] | None) -> None:
         def report(event: Event) -> None:
             if not self.faults.dead:
-                self.world.seen(event)
+                if trial is None:  # the outcome of a run ahead is sent nowhere, so nothing can repeat it
+                    self.world.seen(event)
                 emit(event)
 
         self.world.deadly.given_out(command)
@@ -328,7 +335,7 @@ class Process:
         if place == "start":
             self._die_of(command, place)
         self.dies_of = command if place == "middle" else None
-        self.world.running.append(self)
+        self.world.running.append((self, trial))
         try:
             run_command(command, self.worker, report)
         finally:
@@ -344,11 +351,8 @@ class Process:
         ):
             return None
         found: list[Event] = []
-        self.trial = calls = []
-        try:
-            self._run(command, found.append)
-        finally:
-            self.trial = None
+        calls: list[Call] = []
+        self._run(command, found.append, calls)
         done = found[0] if found and isinstance(found[0], CommandDone) else None
         if done is not None:
             self.trials[done.execution_id, done.event_id] = calls
