@@ -74,7 +74,7 @@ class KnownSecrets:
         return merged([*self._spelled(data, ROUNDS, near), *(self._with_gaps(data) if near else ())])
 
     def plain_in(self, data: bytes) -> list[Span]:
-        """Return where secrets are in one of the spellings that were given, in ascending order, merged."""
+        """Return where secrets are in spellings that were given, as ``found_in`` does."""
         return self._plain.found_in(data)
 
     def __contains__(self, data: bytes) -> bool:

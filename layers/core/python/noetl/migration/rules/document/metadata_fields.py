@@ -23,8 +23,8 @@ def apply(page: Page) -> None:
         if key in _COPIES and not metadata.has(_COPIES[key]):
             metadata.rename(key, _COPIES[key])
             continue
-        if meant := nearest(key, sorted(_KNOWN), _MISSPELT):
-            page.refuse(entry, f"`{key}` is not a key of metadata", f"did you mean '{meant}'?")
+        if known := nearest(key, sorted(_KNOWN), _MISSPELT):
+            page.refuse(entry, f"`{key}` is not a key of metadata", f"did you mean '{known}'?")
             continue
         if isinstance(entry.value, Map):
             page.note(
