@@ -45,7 +45,7 @@ class PureTools(Registry):
     """``calls``: every call, repeated ones too. ``poll_seconds``: between two questions of ``polls``.
 
     ``spend``: told of each call before it answers, so that time may pass. ``sent``: told of the tokens of callbacks that are sent
-    (``body: {callback: …}``).
+    (``body: {callback: …}``). ``keep``: takes each call, in place of ``calls``.
     """
 
     poll_seconds = 3.0
@@ -57,6 +57,7 @@ class PureTools(Registry):
         self.spend = spend
         self._sent = sent
         self.calls: list[Call] = []
+        self.keep: Callable[[Call], None] = self.calls.append
         self.sent: dict[str, bytes] = {}
         """Values as they left, encoded, by name."""
         self.mixed: list[str] = []
@@ -76,7 +77,7 @@ class PureTools(Registry):
         token = (raw_params.get("body") or {}).get("callback")
         if token:
             self._sent(token)
-        self.calls.append(Call(context.execution_id, context.idempotency_key, asked))
+        self.keep(Call(context.execution_id, context.idempotency_key, asked))
         if "saw" in params and params["saw"] != params.get("run"):
             self.mixed.append(f"{context.step}: {params}")
         if "sent" in params and codec.encode(params.get("arrived")) != self.sent[params["sent"]]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from noetl.adapters.memory import MemoryCatalog, MemoryResultStore
 from noetl.domain.commands import Command
@@ -16,6 +16,7 @@ from noetl.domain.events import CommandDone, Event
 from noetl.domain.state import decode_state
 from noetl.dsl.program import Program
 from noetl.engine.scopes.slot_view import Limits
+from noetl.ports.executions.execution_store import Change, Committed, ExecutionStore
 from noetl.runtime.programs import Programs
 from noetl.services.callbacks.callback_keys import callback_key
 from noetl.services.orchestrator.engine_deps import BatchEffects, EngineDeps
@@ -32,7 +33,7 @@ from tests.properties.chaos import Crash, Faults, FaultyPort
 from tests.properties.outside import Outside
 from tests.properties.places import MemoryPlace, Place
 from tests.properties.scenes.poison import UNREADABLE, Deadly, PartlyReadable, is_given_up
-from tests.properties.tools import PureTools
+from tests.properties.tools import Call, PureTools
 
 LEASE = 30.0
 BEAT = 10.0
@@ -123,8 +124,8 @@ class World:
     deferred: set[int] = field(default_factory=set)
     """Executions that retention has removed without their history."""
     removed: set[int] = field(default_factory=set)
-    running: list[Process] = field(default_factory=list)
-    """Processes that run a command, the innermost last."""
+    running: list[tuple[Process, list[Call] | None]] = field(default_factory=list)
+    """Processes that run a command, the innermost last; of a run ahead with the calls that it makes."""
 
     def __post_init__(self) -> None:
         self.clock = BeatingClock(beat=self.beat)
@@ -134,12 +135,18 @@ class World:
         self.store = self.place.store
         self.outside = Outside(self)
         self.tools = PureTools(self._called, self.outside.sent)
+        self.tools.keep = self._keep
 
     def _called(self) -> None:
         """A tool was called, by whoever runs a command now."""
         self.spend()
         if self.running:
-            self.running[-1].called()
+            self.running[-1][0].called()
+
+    def _keep(self, call: Call) -> None:
+        """Note a call: one of a run ahead is only made when the outcome of the run is written."""
+        trial = self.running[-1][1] if self.running else None
+        (self.tools.calls if trial is None else trial).append(call)
 
     def beat(self) -> None:
         for process in self.processes:
@@ -165,6 +172,22 @@ class World:
         return self.programs(self.programs.resolve(path, None))
 
 
+class CommitNotes:
+    """A store that hands over each change when it has written it, whether or not its answer arrives."""
+
+    def __init__(self, store: ExecutionStore, written: Callable[[Change], None]) -> None:
+        self._store, self._written = store, written
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def commit(self, changes: Sequence[Change], owner: str | None = None) -> Committed:
+        committed = self._store.commit(changes, owner)
+        for change in changes:
+            self._written(change)
+        return committed
+
+
 class Process:
     """An engine and its workers in one process, with what it holds in memory (``driver``).
 
@@ -182,10 +205,13 @@ class Process:
         self.doubtful = False
         self.dies_of: Command | None = None
         """The command at hand, when the call of a tool kills."""
+        self.trials: dict[tuple[int, str], list[Call]] = {}
+        """(execution, event) of outcomes that are not written yet → the calls of those runs ahead."""
         self.faults = Faults(owner, world.rng, lambda who, call: world.meanwhile(who, call))
         setting = world.setting
         kept = world.place.of_process(setting.loops)
-        store, results = FaultyPort(kept, self.faults), FaultyPort(world.results, self.faults)
+        store = FaultyPort(CommitNotes(kept, self._written), self.faults)
+        results = FaultyPort(world.results, self.faults)
         programs = own_programs(world.programs, setting.programs)
         self.skew = setting.skew and world.rng.uniform(-setting.skew, setting.skew)
         deps = EngineDeps(
@@ -218,7 +244,9 @@ class Process:
             ),
             log=_defect,
         )
-        self.driver = Driver(deps, self._run, world.clock, ahead=self._run_ahead if setting.ahead else None)
+        self.driver = Driver(
+            deps, self._run_issued, world.clock, ahead=self._run_ahead if setting.ahead else None
+        )
         world.store.heartbeat(owner, LEASE)
 
     @property
@@ -245,6 +273,8 @@ class Process:
     def handle(self, batch: Sequence[Event]) -> None:
         """What comes back unhandled is handled again when time has passed; a batch that breaks the engine is handled one by one."""
         driver = self.driver
+        # This process may get a turn while it handles: those events have runs ahead of their own.
+        outer, self.trials = self.trials, {}
         try:
             driver.handle(batch)
         except InfrastructureError:
@@ -254,6 +284,8 @@ class Process:
                 raise
             for event in batch:
                 self._handle_alone(event)
+        finally:
+            self.trials = outer
         self.early += [event for event in driver.events if any(event is one for one in batch)]
         driver.events = [event for event in driver.events if not any(event is one for one in batch)]
 
@@ -284,10 +316,14 @@ class Process:
         driver.delayed[:] = sorted(entry for entry in driver.delayed if entry[0] > now + 1e-9)
         driver.ready += [entry[2] for entry in due]
 
-    def _run(self, command: Command, emit: Callable[[Event], None]) -> None:
+    def _run_issued(self, command: Command, emit: Callable[[Event], None]) -> None:
+        self._run(command, emit, None)
+
+    def _run(self, command: Command, emit: Callable[[Event], None], trial: list[Call] | None) -> None:
         def report(event: Event) -> None:
             if not self.faults.dead:
-                self.world.seen(event)
+                if trial is None:  # the outcome of a run ahead is sent nowhere, so nothing can repeat it
+                    self.world.seen(event)
                 emit(event)
 
         self.world.deadly.given_out(command)
@@ -299,7 +335,7 @@ class Process:
         if place == "start":
             self._die_of(command, place)
         self.dies_of = command if place == "middle" else None
-        self.world.running.append(self)
+        self.world.running.append((self, trial))
         try:
             run_command(command, self.worker, report)
         finally:
@@ -315,8 +351,17 @@ class Process:
         ):
             return None
         found: list[Event] = []
-        self._run(command, found.append)
-        return found[0] if found and isinstance(found[0], CommandDone) else None
+        calls: list[Call] = []
+        self._run(command, found.append, calls)
+        done = found[0] if found and isinstance(found[0], CommandDone) else None
+        if done is not None:
+            self.trials[done.execution_id, done.event_id] = calls
+        return done
+
+    def _written(self, change: Change) -> None:
+        """Count the calls of runs ahead whose outcomes a change holds."""
+        for row in change.events:
+            self.world.tools.calls += self.trials.pop((change.execution_id, row.event_id), ())
 
     def called(self) -> None:
         """A tool was called: the process may die of it."""

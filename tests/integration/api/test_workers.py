@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,7 @@ from noetl.domain.capability_tokens import KeyRing
 from noetl.domain.kinds import TaskResult
 from noetl.domain.messages import decode_message
 from noetl.kinds.registry import Registry
+from noetl.runtime.server import serve as serving
 from noetl.runtime.server.http_worker import HttpWorker, WorkerOptions
 from noetl.runtime.server.serve import Server
 from noetl.runtime.settings import Settings
@@ -190,6 +193,88 @@ def test_a_worker_that_works_is_full_and_giving_back_frees_its_command_at_once(p
     )
     found = [claim(client, "slow")[0]["command_id"]]
     assert found
+
+
+ONE = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: { name: one, path: demo/one }
+workflow: [{ step: start, tool: { kind: python, code: "result = 1" } }]
+"""
+
+
+@contextmanager
+def claiming(server: Server, client: Client, name: str) -> Iterator[list]:
+    """Claim in another thread, and wait for a command there; the block begins when the server waits."""
+    found: list = []
+    before = waiting_claims(server)
+    body = {"name": name, "wait": WAIT}
+    thread = threading.Thread(
+        target=lambda: found.extend(client("POST", "/api/commands/claim", body)[1]["commands"]), daemon=True
+    )
+    thread.start()
+    wait_until(lambda: waiting_claims(server) == before + 1, "a claim that waits")
+    yield found
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+
+
+def waiting_claims(server: Server) -> int:
+    return len(server.workers.news._waiting.get("python", ()))
+
+
+WAIT = 60
+
+
+@pytest.fixture
+def unlooking(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:  # noqa: F811
+    """A server that looks for commands only when one was offered."""
+    monkeypatch.setattr(serving, "LOOK_SECONDS", 2.0 * WAIT)
+    with serve(external=("python",), worker_lease=10 * PATIENCE) as made:
+        yield made
+
+
+def test_a_claim_that_waits_gets_a_command_when_it_is_offered(unlooking: Server) -> None:
+    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
+    client.register(ONE)
+    for name in ("first", "second"):
+        register(client, name)
+    with claiming(unlooking, client, "first") as first, claiming(unlooking, client, "second") as second:
+        client.start("demo/one")
+        wait_until(lambda: first, "the claim that has waited longest")
+        assert not second
+        client.start("demo/one")
+    assert len(first) == len(second) == 1
+    assert first[0]["execution_id"] != second[0]["execution_id"]
+
+
+def test_a_command_goes_to_no_worker_that_has_gone_while_it_waited(unlooking: Server) -> None:
+    """Its lease would keep the command from others."""
+    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
+    client.register(ONE)
+    for name in ("gone", "here"):
+        register(client, name)
+    host, port = unlooking.address.removeprefix("http://").split(":")
+    body = json.dumps({"name": "gone", "wait": WAIT})
+    head = (
+        f"POST /api/commands/claim HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {client.token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as left:
+        left.sendall((head + body).encode())
+        wait_until(lambda: waiting_claims(unlooking) == 1, "a claim that waits")
+    with claiming(unlooking, client, "here") as found:
+        client.start("demo/one")
+    assert len(found) == 1
+
+
+def test_a_server_that_ends_answers_the_claims_that_wait(serve: Serve) -> None:  # noqa: F811
+    with serve(external=("python",)) as server:
+        client = Client(server.address, server.tokens.add("tester", ["admin", "worker"]))
+        register(client, "idle")
+        with claiming(server, client, "idle") as found:
+            server.workers.news.release()
+        assert found == []
 
 
 CALLS = """

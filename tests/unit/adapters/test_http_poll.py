@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 
 import pytest
@@ -11,6 +12,7 @@ from noetl.adapters.http_work import (
     HOLD_SECONDS,
     LONGEST_REST,
     POLL_SECONDS,
+    WAIT_SECONDS,
     CommandTokens,
     HttpCommands,
 )
@@ -31,6 +33,19 @@ def test_a_poll_ends_when_nothing_more_is_to_be_received():
     )
     assert commands.receive(1, 20.0) == []
     assert slept == [FIRST_PAUSE, 2 * FIRST_PAUSE, 4 * FIRST_PAUSE] and len(asked) == 3
+
+
+def test_a_server_that_waits_is_asked_again_at_once():
+    now, asked, slept = [0.0], [], []
+
+    def exchange(method, path, body, headers):
+        asked.append(json.loads(body)["wait"])
+        now[0] += asked[-1]
+        return 200, b'{"commands":[]}'
+
+    commands = HttpCommands(exchange, "w", "io", 1, CommandTokens(), clock=lambda: now[0], sleep=slept.append)
+    assert commands.receive(1, 2.5 * WAIT_SECONDS) == []
+    assert asked == [WAIT_SECONDS, WAIT_SECONDS, 0.5 * WAIT_SECONDS] and slept == []
 
 
 def test_pauses_of_a_poll_grow_up_to_their_longest():

@@ -12,6 +12,7 @@ from noetl.dsl.diagnostics import InvalidPlaybookError
 from noetl.kinds.registry import default_registry
 from noetl.migration.equality import same_program
 from noetl.migration.migrate import Migrated, migrate_text
+from noetl.migration.older import compile_any
 from noetl.migration.rules import RULES
 from tests.parts import parted, sampled
 
@@ -358,6 +359,25 @@ REFUSED = {
         ("duckdb-memory", 6, 27, "only read"),
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [("shedule", "schedule"), ("trigger", "triggers"), ("verison", "version"), ("lables", "labels")],
+)
+def test_a_misspelt_key_of_metadata_is_refused_and_not_kept_as_a_label(
+    key: str, meant: str, tmp_path: Path
+) -> None:
+    text = HEAD.replace("name: refused", f"name: refused, {key}: {{ cron: '0 * * * *' }}") + _STEP % (
+        "start",
+        "",
+    )
+    made = migrated(tmp_path / "misspelt.yaml", text)
+    (refusal,) = made.refusals
+    assert (refusal.rule, refusal.line, refusal.column) == ("metadata-fields", 3, 28)
+    assert refusal.hint == f"did you mean '{meant}'?"
+    with pytest.raises(InvalidPlaybookError, match=f"`{key}` is not a key of metadata"):
+        compile_any(text, source_name="misspelt.yaml", kinds=default_registry())
 
 
 @pytest.mark.parametrize("name", REFUSED)

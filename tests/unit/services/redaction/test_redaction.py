@@ -202,3 +202,11 @@ def test_the_search_for_a_credential_is_made_once_and_not_for_a_callback(
         assert found.redact({"url": f"https://x/{token}"}) == {"url": f"https://x/{MASK}"}
         assert token not in redaction._WAYS and ("hunter-2-hunter", token) not in redaction._SEARCHES
         assert made[2 + serial :] == [("hunter-2-hunter", token)]
+
+
+def test_a_secret_of_another_encoding_within_a_character_is_redacted() -> None:
+    found = secrets(password="£hunter-2-hunter")
+    # In cp1252 the secret begins with the last byte of an `ã` in UTF-8.
+    for text in ("ãhunter-2-hunter", "£hunter-2-hunter and ãhunter-2-hunter"):
+        assert "hunter" not in found.redact([text])[0]
+        assert "hunter" not in str(found.seal({"text": text})["text"])

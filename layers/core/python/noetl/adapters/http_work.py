@@ -29,8 +29,10 @@ LONGEST_REST = 5
 Short, because the commands that it can run wait as well."""
 HOLD_SECONDS = 59
 """What a worker asks for when it continues with a command; any other delay means that it returns the command."""
+WAIT_SECONDS = 1.0
+"""How long a claim waits for a command, at most. A worker that stops waits for the answer to its last claim."""
 FIRST_PAUSE = 0.01
-"""Between two claims, at first; each pause is twice as long as the one before, up to ``POLL_SECONDS``."""
+"""Between two claims, at first, where the server does not wait; each pause is twice as long as the one before, up to ``POLL_SECONDS``."""
 POLL_SECONDS = 0.5
 EXECUTIONS = 10_000
 """Whose tokens a worker remembers: many times what it can have under way."""
@@ -178,18 +180,25 @@ class HttpCommands:
         until = self._clock() + wait_seconds
         pause = FIRST_PAUSE  # what follows an outcome that was just reported is there soon
         while True:
-            found = self._claim(limit) if self._clock() >= self._rest_until else []
-            if found or self._clock() >= until:
+            found: list[Delivery] = []
+            began = self._clock()
+            wait = max(0.0, min(WAIT_SECONDS, until - began))
+            if began >= self._rest_until:
+                found = self._claim(limit, wait)
+            now = self._clock()
+            if found or now >= until:
                 return found
-            rest = self._rest_until - self._clock()
-            self._sleep(min(rest, POLL_SECONDS) if rest > 0 else pause)
-            pause = min(2 * pause, POLL_SECONDS)
+            if (rest := self._rest_until - now) > 0:
+                self._sleep(min(rest, POLL_SECONDS))
+            elif now - began < wait / 2:  # a deployment answers at once, and so does a server where many wait
+                self._sleep(pause)
+                pause = min(2 * pause, POLL_SECONDS)
             if self._stopping():
                 return []
 
-    def _claim(self, limit: int) -> list[Delivery]:
+    def _claim(self, limit: int, wait: float) -> list[Delivery]:
         """A server that was restarted does not know its workers any more."""
-        claim = {"name": self._name, "limit": min(limit, 100)}
+        claim = {"name": self._name, "limit": min(limit, 100), "wait": round(wait, 3)}
         try:
             body = call(self._exchange, "POST", "/api/commands/claim", claim)
         except NotFoundError:

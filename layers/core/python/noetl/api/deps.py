@@ -127,8 +127,10 @@ class ApiDeps:
     """Begins executions; None where no engine runs."""
     ending: Callable[[int], Ending | None] | None = None
     """Reads the outcome of an execution, in one round trip with concurrent requests for others."""
-    waiting: Waiting = field(default_factory=Waiting)
+    waiting: Waiting[int] = field(default_factory=Waiting)
     """How requests wait for the end of an execution."""
+    claim_waiting: Waiting[str] | None = None
+    """How workers' requests wait for commands of a pool; None: they are answered at once."""
     public_url: str = ""
     """Where others reach this API; empty: where the caller did."""
     histories: Histories = field(default_factory=Histories)

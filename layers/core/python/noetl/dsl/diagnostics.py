@@ -149,16 +149,16 @@ def listing(what: str, names: Iterable[str], none: str = "none") -> str:
     return f"{what}: {', '.join(known[:_LISTED]) or none}{more}"
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the known word that ``word`` was probably meant to be.
 
-    Long lists are searched only for words that begin alike.
+    Long lists are searched only for words that begin alike. ``likeness``: from 0 to 1, where 1 is the same word.
     """
     words = list(known)
     if len(words) > _FUZZY:
         words = [other for other in words if other[:2] == word[:2]][:_FUZZY]
     by_start = {other[:_WORD]: other for other in reversed(words)}
-    found = difflib.get_close_matches(word[:_WORD], by_start, n=1, cutoff=0.6)
+    found = difflib.get_close_matches(word[:_WORD], by_start, n=1, cutoff=likeness)
     return by_start[found[0]] if found else None
 
 

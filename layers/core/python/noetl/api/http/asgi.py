@@ -165,6 +165,7 @@ def _request(scope: Scope, body: bytes, size: int) -> Request:
     return Request(
         method=str(scope["method"]).upper(),
         user=partial(user_of, scope.get("client"), scope.get("server")),
+        gone=scope["state"]["gone"],
         path=_path(scope["raw_path"]),
         query=_query(scope["query_string"].decode("latin-1")),
         headers=headers,

@@ -52,13 +52,19 @@ def _unknown_user() -> None:
     """Return None: nothing is known of who sends the request."""
 
 
+def _still_there() -> bool:
+    """Return False: nothing is known of the client's connection."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """A request, whichever server received it.
 
     ``headers``: by name in lower case. ``base``: what stands before the path at a gateway (its stage). ``params``: parts of the path, as
     they stand in it. ``now_ms``, ``bits``, ``origin`` and ``again``: ids are made from the request, so that doing it again after a lost
-    connection makes the same ones. ``user``: looks up which user of this machine sends it; None: that is not known.
+    connection makes the same ones. ``user``: looks up which user of this machine sends it; None: that is not known. ``gone``: whether the
+    client has closed its connection, as far as this process knows.
     """
 
     method: str
@@ -75,6 +81,7 @@ class Request:
     origin: str = field(default_factory=drawn_name)
     again: bool = False
     user: Callable[[], int | None] = _unknown_user
+    gone: Callable[[], bool] = _still_there
 
 
 @dataclass(frozen=True, slots=True)

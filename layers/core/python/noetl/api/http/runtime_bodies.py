@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from noetl.api.http.waiting import LONGEST
 from noetl.domain.text.timestamps import Timestamp
 from noetl.ports.event_batches import BatchStatus, ReportedEvent
 from noetl.ports.executions.inspection import Lease, PoolWork
@@ -159,10 +160,14 @@ class WorkersAnswer(msgspec.Struct, frozen=True):
 
 
 class ClaimBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``name``: of the worker, as it is registered."""
+    """``name``: of the worker, as it is registered.
+
+    ``wait``: seconds to wait for a command where none is there.
+    """
 
     name: str
     limit: Annotated[int, msgspec.Meta(ge=1, le=100)] = 1
+    wait: Annotated[float, msgspec.Meta(ge=0, le=LONGEST)] = 0.0
 
 
 class ClaimOneBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

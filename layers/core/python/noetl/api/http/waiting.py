@@ -1,4 +1,4 @@
-"""Requests that wait for the end of an execution: few at once, with growing pauses."""
+"""Requests that wait for an end or for a command: few at once, with growing pauses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import UNSET
 
@@ -16,8 +16,12 @@ FIRST_PAUSE, LONGEST_PAUSE, SLOWER = 0.1, 2.0, 1.5
 """Seconds between two looks at the store, and the factor by which they grow."""
 
 
+K = TypeVar("K")
+"""What a request waits for: an execution by its id, or commands of a pool by its name."""
+
+
 class Pause(Protocol):
-    """A wait for an end.
+    """A wait.
 
     ``result``: what the execution completed with, where this process knows it; else UNSET.
     """
@@ -39,18 +43,18 @@ class Sleep:
 
 
 @contextmanager
-def no_signal(execution_id: int, fresh: bool) -> Iterator[Pause]:
+def no_signal(key: object, fresh: bool) -> Iterator[Pause]:
     """Give a pause that nothing cuts short: where no engine runs in this process."""
     yield Sleep()
 
 
-class Waiting:
-    """Requests that wait for the end of an execution.
+class Waiting(Generic[K]):
+    """Requests that wait for the end of an execution, or for a command of a pool.
 
     ``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
     within which it is answered. ``first_pause``: before the first look; ``next_pause``: after it (None: as the factor says); ``slower``:
     the factor of the pauses from there on. ``expect``:
-    returns the pause, which ends when this process learns that the execution has ended; its argument says
+    returns the pause, which ends when this process learns of what is waited for; its second argument says
     whether the execution was started a moment ago, so that no redrive of it is possible. ``clock``: epoch seconds. ``beside``: entered
     while a request waits; yields whether it may.
     """
@@ -60,7 +64,7 @@ class Waiting:
         places: int | None = None,
         *,
         longest: float = LONGEST,
-        expect: Callable[[int, bool], AbstractContextManager[Pause]] = no_signal,
+        expect: Callable[[K, bool], AbstractContextManager[Pause]] = no_signal,
         first_pause: float = FIRST_PAUSE,
         next_pause: float | None = None,
         slower: float = SLOWER,
@@ -75,16 +79,18 @@ class Waiting:
 
     def wait(
         self,
-        execution_id: int,
+        key: K,
         seconds: float,
         over: Callable[[], bool],
         *,
         since: float,
         fresh: bool = False,
     ) -> Any:
-        """Wait until the execution ends or the time has passed; not at all without a free place.
+        """Wait for what ``key`` names until the time has passed.
 
-        Return what it completed with, where this process knows that; else UNSET.
+        Without a free place, do not wait at all.
+
+        Return what the execution completed with, where this process knows that; else UNSET.
         ``since``: when the request came. ``fresh``: it has started the execution. ``over`` looks at the store: another process may bring
         about the end.
         """
@@ -92,7 +98,7 @@ class Waiting:
         if places is not None and not places.acquire(blocking=False):
             return UNSET
         try:
-            with self._beside() as may_wait, self._expect(execution_id, fresh) as pause:
+            with self._beside() as may_wait, self._expect(key, fresh) as pause:
                 if may_wait:
                     self._wait(pause, since + min(seconds, self._longest), over)
                 return pause.result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from noetl.api.deps import ApiDeps
@@ -28,6 +28,7 @@ from noetl.api.http.runtime_bodies import (
     WorkerNameBody,
     WorkersAnswer,
 )
+from noetl.api.http.waiting import Waiting
 from noetl.domain.capability_tokens import grant, verified
 from noetl.domain.commands import Command
 from noetl.domain.errors import ConflictError, InvalidInputError, NotFoundError
@@ -88,14 +89,36 @@ def _pools(workers: Iterable[WorkerPool]) -> list[PoolView]:
 
 
 def claim(deps: ApiDeps, request: Request) -> Answer:
-    """Commands with their tokens; none when nothing waits."""
+    """Commands with their tokens; none when nothing waits, nor comes within ``wait`` seconds."""
     body = parse.body(request, deps, ClaimBody)
     workers = _workers(deps)
-    found = [
-        _claimed(command, deps) for command in workers.claim(body.name, body.limit, _registrant(request))
-    ]
-    deps.counted("Claims", len(found))
-    return Answer(200, ClaimedAnswer(found, workers.lease_seconds))
+    commands = workers.claim(body.name, body.limit, _registrant(request))
+    if not commands and body.wait and deps.claim_waiting is not None:
+        commands = _wait_for_commands(deps.claim_waiting, request, body, workers)
+    deps.counted("Claims", len(commands))
+    return Answer(200, ClaimedAnswer([_claimed(one, deps) for one in commands], workers.lease_seconds))
+
+
+def _wait_for_commands(
+    waiting: Waiting[str], request: Request, body: ClaimBody, workers: Claims
+) -> Sequence[Command]:
+    """Claim commands as soon as there are some.
+
+    A worker that has gone gets none: they would wait until its lease is over.
+    """
+    principal = _registrant(request)
+    pool = workers.heartbeat(body.name, principal).pool
+    found: list[Command] = []
+
+    def look() -> bool:
+        if request.gone():
+            workers.pass_on(pool)
+            return True
+        found.extend(workers.claim(body.name, body.limit, principal))
+        return bool(found)
+
+    waiting.wait(pool, body.wait, look, since=request.now_ms / 1000)
+    return found
 
 
 def claim_one(deps: ApiDeps, request: Request) -> Answer:
@@ -263,7 +286,7 @@ ROUTES: tuple[Route, ...] = (
     _post(
         "/api/commands/claim",
         "claimCommands",
-        "Commands of a worker's pool, leased to it; none when nothing waits.",
+        "Commands of a worker's pool, leased to it; none when nothing waits, nor comes within the seconds of `wait`.",
         claim,
         bodies.ClaimBody,
         bodies.ClaimedAnswer,

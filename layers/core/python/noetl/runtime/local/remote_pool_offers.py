@@ -24,6 +24,8 @@ class RemotePoolOffers:
 
     def __init__(self, store: ExecutionStore, owner: str, lease_seconds: float) -> None:
         self.pools: set[str] = set()
+        self.on_offer: Callable[[str, int], None] = lambda pool, count: None
+        """Is called with a pool, and how many commands are offered to it that can run now."""
         self._store, self._owner, self._lease_seconds = store, owner, lease_seconds
 
     def add(self, pool: str) -> None:
@@ -61,4 +63,6 @@ class RemotePoolOffers:
             except InfrastructureError:
                 for command in pools[pool]:
                     later(msgspec.structs.replace(command, delay=max(AGAIN_SECONDS, command.delay)))
+            else:
+                self.on_offer(pool, sum(command.delay <= 0 for command in pools[pool]))
         return [command for command in commands if command.pool not in self.pools or command.lost >= MOST]

@@ -85,7 +85,9 @@ class Connection(H11Protocol):
     """One connection of a client."""
 
     def __init__(self, config: Config, state: ServerState, admission: Admission) -> None:
-        super().__init__(config, state, {"cut": self.cut})
+        self.gone: bool = False
+        """The client has closed this connection, or lost it."""
+        super().__init__(config, state, {"cut": self.cut, "gone": lambda: self.gone})
         self.access_log = False
         self.peer = ""
         self.active = self.loop.time()
@@ -134,6 +136,7 @@ class Connection(H11Protocol):
             self._admitted = True
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.gone = True
         if self._admitted:
             self._admission.left(self)
         super().connection_lost(exc)

@@ -8,6 +8,7 @@ from noetl.adapters.postgres.workers import PostgresWorkers
 from noetl.domain.commands import Command
 from noetl.ports.executions.execution_store import Published
 from noetl.ports.workers import Seen
+from noetl.runtime.local.command_news import CommandNews
 from noetl.runtime.local.process import LocalRuntime
 from noetl.services.worker.http_worker_leases import LEASE_SECONDS, Claims
 
@@ -23,6 +24,12 @@ class RemoteWork(Claims):
         registry = PostgresWorkers(runtime.opened.database)
         super().__init__(registry, runtime.store, runtime.pools, lease_seconds=lease_seconds)
         self._runtime = runtime
+        self.news = CommandNews()
+        """What requests wait for that claim commands. Of pools that ``runtime`` runs itself there is none: workers help there."""
+        runtime.offers.on_offer = self.news.offer
+
+    def pass_on(self, pool: str) -> None:
+        self.news.offer(pool)
 
     def deregister(self, name: str, principal: str = "") -> None:
         super().deregister(name, principal)

@@ -143,6 +143,7 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.runtime.release_waiting()
+        self.workers.news.release()
         self.hub.close()
         self._http.close(ANSWERING_SECONDS)
         self._thread.join(timeout=10.0)
@@ -266,6 +267,14 @@ class Server:
                 WAITERS_PER_THREAD * self._serve.threads,
                 expect=runtime.expect_end,
                 first_pause=LOOK_SECONDS,
+                beside=self._threads.lend,
+            ),
+            claim_waiting=Waiting(
+                WAITERS_PER_THREAD * self._serve.threads,
+                expect=self.workers.news.expect,
+                first_pause=0.0,
+                next_pause=LOOK_SECONDS,
+                slower=1.0,
                 beside=self._threads.lend,
             ),
             counted=self.metrics.counted,

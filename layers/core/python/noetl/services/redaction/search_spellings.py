@@ -73,6 +73,10 @@ class KnownSecrets:
         near = self._sign(data)
         return merged([*self._spelled(data, ROUNDS, near), *(self._with_gaps(data) if near else ())])
 
+    def plain_in(self, data: bytes) -> list[Span]:
+        """Return where secrets are in spellings that were given, as ``found_in`` does."""
+        return self._plain.found_in(data)
+
     def __contains__(self, data: bytes) -> bool:
         near = self._sign(data)
         return bool(self._spelled(data, ROUNDS, near) or (near and self._with_gaps(data)))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from noetl.dsl.diagnostics import nearest
 from noetl.formatting.nodes import Entry, List, Map, Text, map_of
 from noetl.migration.page import Page, named, remove
 from noetl.migration.rule import Rule
 
 _KNOWN = frozenset({"name", "path", "version", "description", "labels", "schedule", "triggers"})
 _COPIES = {"title": "name", "desc": "description"}
+_MISSPELT = 0.8
+"""Likeness from which a key is a misspelt one: `shedule` and `verison` are, `namespace` and `execution` are not."""
 
 
 def apply(page: Page) -> None:
@@ -19,6 +22,9 @@ def apply(page: Page) -> None:
             continue
         if key in _COPIES and not metadata.has(_COPIES[key]):
             metadata.rename(key, _COPIES[key])
+            continue
+        if known := nearest(key, sorted(_KNOWN), _MISSPELT):
+            page.refuse(entry, f"`{key}` is not a key of metadata", f"did you mean '{known}'?")
             continue
         if isinstance(entry.value, Map):
             page.note(
