@@ -84,6 +84,14 @@ class Target:
         return options + [part for tag in self.platforms for part in ("--platform", tag)]
 
     @property
+    def uv_options(self) -> list[str]:
+        """Which wheels uv takes."""
+        if self.host:
+            return ["--python", sys.executable]
+        newest = self.platforms[0].removesuffix(f"_{MACHINES[self.arch]}")
+        return ["--python-version", self.python, "--python-platform", f"{MACHINES[self.arch]}-{newest}"]
+
+    @property
     def platforms(self) -> tuple[str, ...]:
         """Wheel platforms pip may take, for this machine's kind of processor."""
         glibc = GLIBC if _version(self.python) >= (3, 12) else GLIBC[2:]
@@ -179,14 +187,48 @@ def _install(name: str, target: Target, into: Path) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".txt", dir=into.parent) as pinned:
         pinned.write("\n".join(_pins(LOCKS / f"{name}.lock", target)) + "\n")
         pinned.flush()
-        command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        command += ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--no-compile"]
-        command += [*target.pip_options, "--target", str(into), "-r", pinned.name]
-        done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        raise LayerError(f"the layer {name} for {target.folder} cannot be installed:\n{done.stderr.strip()}")
+        wanted = [
+            "--no-deps",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "--target",
+            str(into),
+            "-r",
+            pinned.name,
+        ]
+        if not _install_fast(target, wanted):
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-compile",
+            ]
+            done = subprocess.run([*pip, *target.pip_options, *wanted], capture_output=True, text=True)
+            if done.returncode:
+                raise LayerError(
+                    f"the layer {name} for {target.folder} cannot be installed:\n{done.stderr.strip()}"
+                )
     for unused in [into / "bin", *into.rglob("__pycache__")]:
         shutil.rmtree(unused, ignore_errors=True)
+    for about in (".lock", *(f"*.dist-info/{name}" for name in ("INSTALLER", "RECORD", "REQUESTED"))):
+        for unused in into.glob(about):
+            unused.unlink()  # they say who installed, and the layer is the same whoever did
+
+
+def _install_fast(target: Target, wanted: list[str]) -> bool:
+    """Install with uv, in a sixth of pip's time. False: it is not there, or failed.
+
+    uv reads none of pip's settings (a mirror, a certificate), so pip tries where uv fails.
+    """
+    uv = Path(sys.executable).with_name("uv")
+    if not uv.exists():
+        return False
+    command = [str(uv), "pip", "install", "--quiet", "--link-mode", "copy", *target.uv_options, *wanted]
+    return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def _pins(lock: Path, target: Target) -> Iterator[str]:

@@ -140,3 +140,27 @@ def test_functions_run_with_the_versions_that_are_tested(name: str) -> None:
     tested = pins("requirements.lock")
     deployed = pins(f"layers/deps/{name}.lock")
     assert deployed.items() <= tested.items(), deployed.items() - tested.items()
+
+
+@pytest.mark.parametrize(
+    ("python", "platform"), [("3.13", "aarch64-manylinux_2_34"), ("3.11", "aarch64-manylinux_2_17")]
+)
+def test_pip_installs_for_the_same_platform_where_uv_cannot(
+    python: str, platform: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, "uv" in Path(command[0]).name, "", "")
+
+    (tmp_path / "uv").touch()
+    monkeypatch.setattr(build.sys, "executable", str(tmp_path / "python3"))
+    monkeypatch.setattr(build.subprocess, "run", run)
+    target = Target(python, "arm64")
+    build._install("deps", target, tmp_path / "layer")
+    by_uv, by_pip = ran
+    assert by_uv[by_uv.index("--python-platform") + 1] == platform
+    assert by_uv[by_uv.index("--python-version") + 1] == python
+    assert by_pip[by_pip.index("--platform") + 1] == target.platforms[0]
+    assert by_pip[by_pip.index("--no-deps") :][:4] == by_uv[by_uv.index("--no-deps") :][:4]

@@ -45,7 +45,7 @@ class PureTools(Registry):
     """``calls``: every call, repeated ones too. ``poll_seconds``: between two questions of ``polls``.
 
     ``spend``: told of each call before it answers, so that time may pass. ``sent``: told of the tokens of callbacks that are sent
-    (``body: {callback: …}``). ``keep``: takes each call, in place of ``calls``.
+    (``body: {callback: …}``).
     """
 
     poll_seconds = 3.0
@@ -57,7 +57,6 @@ class PureTools(Registry):
         self.spend = spend
         self._sent = sent
         self.calls: list[Call] = []
-        self.keep: Callable[[Call], None] = self.calls.append
         self.sent: dict[str, bytes] = {}
         """Values as they left, encoded, by name."""
         self.mixed: list[str] = []
@@ -88,6 +87,10 @@ class PureTools(Registry):
             return PollRequest({"times": asked_for + 1}, self.poll_seconds)
         body = _answer(params, context.attempt, index, asked)
         return TaskResult({"status_code": 200, "headers": {}, "url": "", "elapsed": 0.0, "data": body})
+
+    def keep(self, call: Call) -> None:
+        """Note a call."""
+        self.calls.append(call)
 
 
 def _answer(

@@ -134,19 +134,13 @@ class World:
         self.clock.tick = self.place.tick
         self.store = self.place.store
         self.outside = Outside(self)
-        self.tools = PureTools(self._called, self.outside.sent)
-        self.tools.keep = self._keep
+        self.tools = TriedTools(self)
 
-    def _called(self) -> None:
+    def called(self) -> None:
         """A tool was called, by whoever runs a command now."""
         self.spend()
         if self.running:
             self.running[-1][0].called()
-
-    def _keep(self, call: Call) -> None:
-        """Note a call: one of a run ahead is only made when the outcome of the run is written."""
-        trial = self.running[-1][1] if self.running else None
-        (self.tools.calls if trial is None else trial).append(call)
 
     def beat(self) -> None:
         for process in self.processes:
@@ -170,6 +164,18 @@ class World:
 
     def program(self, path: str) -> Program:
         return self.programs(self.programs.resolve(path, None))
+
+
+class TriedTools(PureTools):
+    """Tools whose calls within a run ahead count when the outcome of the run is written."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world.called, world.outside.sent)
+        self._world = world
+
+    def keep(self, call: Call) -> None:
+        trial = self._world.running[-1][1] if self._world.running else None
+        (self.calls if trial is None else trial).append(call)
 
 
 class CommitNotes:
