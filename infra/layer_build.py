@@ -42,6 +42,8 @@ GLIBC = ("manylinux_2_34", "manylinux_2_28", "manylinux_2_17", "manylinux2014")
 """Amazon Linux 2023, on which Lambda's Pythons from 3.12 run, has glibc 2.34. Python 3.11 runs on Amazon Linux 2: glibc 2.26."""
 MEBIBYTE = 1024 * 1024
 ARCHIVE = "layer.zip"
+ABOUT_INSTALLER = ("INSTALLER", "RECORD", "REQUESTED", "uv_cache.json")
+"""Files beside the metadata of a package that say who installed it."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The date of every entry of an archive, so that equal files make equal archives."""
 COMPRESSION = 6
@@ -183,52 +185,41 @@ def _copy_library(into: Path) -> None:
 
 
 def _install(name: str, target: Target, into: Path) -> None:
-    into.mkdir()
+    """Fill a folder with uv, or with pip where uv cannot. Raises LayerError.
+
+    uv reads none of pip's settings (a mirror, a certificate), and takes a sixth of its time.
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".txt", dir=into.parent) as pinned:
         pinned.write("\n".join(_pins(LOCKS / f"{name}.lock", target)) + "\n")
         pinned.flush()
-        wanted = [
-            "--no-deps",
-            "--require-hashes",
-            "--only-binary",
-            ":all:",
-            "--target",
-            str(into),
-            "-r",
-            pinned.name,
-        ]
-        if not _install_fast(target, wanted):
-            pip = [
-                sys.executable,
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-compile",
-            ]
-            done = subprocess.run([*pip, *target.pip_options, *wanted], capture_output=True, text=True)
-            if done.returncode:
-                raise LayerError(
-                    f"the layer {name} for {target.folder} cannot be installed:\n{done.stderr.strip()}"
-                )
+        failures = []
+        for installer in _installers(target):
+            # Of a try that failed nothing may be left: pip takes a folder that is there for the package.
+            shutil.rmtree(into, ignore_errors=True)
+            into.mkdir()
+            wanted = ["--no-deps", "--require-hashes", "--only-binary", ":all:"]
+            command = [*installer, *wanted, "--target", str(into), "-r", pinned.name]
+            done = subprocess.run(command, capture_output=True, text=True)
+            if not done.returncode:
+                break
+            failures.append(done.stderr.strip())
+        else:
+            raise LayerError(
+                f"the layer {name} for {target.folder} cannot be installed:\n" + "\n".join(reversed(failures))
+            )
     for unused in [into / "bin", *into.rglob("__pycache__")]:
         shutil.rmtree(unused, ignore_errors=True)
-    for about in (".lock", *(f"*.dist-info/{name}" for name in ("INSTALLER", "RECORD", "REQUESTED"))):
+    for about in (".lock", *(f"*.dist-info/{name}" for name in ABOUT_INSTALLER)):
         for unused in into.glob(about):
-            unused.unlink()  # they say who installed, and the layer is the same whoever did
+            unused.unlink()  # the layer is the same whoever installed it
 
 
-def _install_fast(target: Target, wanted: list[str]) -> bool:
-    """Install with uv, in a sixth of pip's time. False: it is not there, or failed.
-
-    uv reads none of pip's settings (a mirror, a certificate), so pip tries where uv fails.
-    """
+def _installers(target: Target) -> Iterator[list[str]]:
     uv = Path(sys.executable).with_name("uv")
-    if not uv.exists():
-        return False
-    command = [str(uv), "pip", "install", "--quiet", "--link-mode", "copy", *target.uv_options, *wanted]
-    return subprocess.run(command, capture_output=True).returncode == 0
+    if uv.exists():
+        yield [str(uv), "pip", "install", "--quiet", "--link-mode", "copy", *target.uv_options]
+    quiet = ["--quiet", "--disable-pip-version-check", "--no-compile"]
+    yield [sys.executable, "-m", "pip", "install", *quiet, *target.pip_options]
 
 
 def _pins(lock: Path, target: Target) -> Iterator[str]:

@@ -152,6 +152,9 @@ def test_pip_installs_for_the_same_platform_where_uv_cannot(
 
     def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
         ran.append(command)
+        into = Path(command[command.index("--target") + 1])
+        assert list(into.iterdir()) == [], "nothing of a try that failed is left"
+        (into / "half.py").touch()
         return subprocess.CompletedProcess(command, "uv" in Path(command[0]).name, "", "")
 
     (tmp_path / "uv").touch()

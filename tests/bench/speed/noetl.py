@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from noetl.runtime.settings import Settings
 from tests.bench import tick
 from tests.bench.load.served import Served
 from tests.bench.playbooks import chain, loop
+from tests.bench.speed import processor_time
 from tests.bench.speed.door import Ask, NoetlDoor, visit
 from tests.bench.speed.figures import Book
 from tests.servers import open_for_tests
@@ -110,15 +113,17 @@ class InProcess:
     def many(self, kind: str) -> None:
         text = chain(3, kind, self.url)
         count = self.sizes.count(self.sizes.least / self.run(text, self.sizes.least))
-        rates = [count / self.run(text, count) for _ in range(self.sizes.runs)]
+        rates, used = self._rates(text, count, count)
         self.book.note("noetl", "many", kind, "rate", "executions/s", rates, size=count)
+        self._note_processors("many", kind, used, count)
 
     def parallel(self, kind: str) -> None:
         items = self.sizes.parallel
         self.run(loop(self.sizes.few, kind, "parallel", self.url))
         text = loop(items, kind, "parallel", self.url)
-        rates = [items / self.run(text) for _ in range(self.sizes.runs)]
+        rates, used = self._rates(text, 1, items)
         self.book.note("noetl", "parallel", kind, "rate", "items/s", rates, size=items)
+        self._note_processors("parallel", kind, used, items)
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         self.book.note("noetl", "parallel", kind, "peak memory", "MB", [memory], size=items)
 
@@ -127,6 +132,22 @@ class InProcess:
         text = loop(items, kind, "sequential", self.url)
         rates = [items / self.run(text) for _ in range(self.sizes.runs)]
         self.book.note("noetl", "sequential", kind, "rate", "items/s", rates, size=items)
+
+    def _rates(self, text: str, count: int, size: int) -> tuple[list[float], list[Counter[str]]]:
+        """Rates of the runs, and the seconds of processor time of each, by group."""
+        database = processor_time.first_of_postgres(self.runtime.settings.home)
+        rates, used = [], []
+        for _ in range(self.sizes.runs):
+            before = processor_time.seconds(processor_time.processes(), os.getpid(), database)
+            rates.append(size / self.run(text, count))
+            after = processor_time.seconds(processor_time.processes(), os.getpid(), database)
+            used.append(Counter({group: after[group] - before[group] for group in processor_time.GROUPS}))
+        return rates, used
+
+    def _note_processors(self, workload: str, kind: str, used: list[Counter[str]], size: int) -> None:
+        for group in processor_time.GROUPS:
+            values = [max(0.0, one[group]) * 1000 / size for one in used]
+            self.book.note("noetl", workload, kind, f"cpu {group}", "ms", values, size=size)
 
     def run(self, text: str, count: int = 1) -> float:
         """Seconds from the first start to the last end."""

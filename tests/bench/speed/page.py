@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.bench.speed.figures import LESS_IS_BETTER, ROOT, WORKLOADS, number
+from tests.bench.speed.processor_time import GROUPS
 
 HISTORY = ROOT / "docs" / "speed.json"
 PAGES = (ROOT / "docs" / "speed.md", ROOT / "README.md")
@@ -40,6 +41,14 @@ BRIEF = (
     ("door", "rate", 16),
     ("parallel", "rate", 0),
 )
+COMMANDS = {
+    "first": "`noetl run` of a hello world, the very first",
+    "warm": "`noetl run`, again",
+    "list": "`noetl list`",
+    "status": "`noetl status`",
+    "validate": "`noetl validate`",
+    "help": "`noetl --help`",
+}
 COMMIT = ("postgres", "none", "ceiling", "commit", 0)
 """The figure of a commit of one session, one after the other."""
 Record = dict[str, Any]
@@ -97,7 +106,45 @@ def tables(run: Record) -> str:
         if any(cells):
             title = _title(row, next(one for one in cells if one))
             second.append(_row([title, *(_told(one) for one in cells)]))
-    return "\n".join([textwrap.fill(_about(run), 120), "", *first, "", "Every kind of step:", "", *second])
+    parts = [textwrap.fill(_about(run), 120), "", *first, "", "Every kind of step:", "", *second]
+    parts += ["", "Commands, a new process each time:", "", *_commands(found)]
+    for workload, of_what in (
+        ("many", "an execution of three steps, many at once"),
+        ("parallel", "an item of a parallel loop"),
+    ):
+        if made := _processor_time(workload, found, kinds):
+            parts += ["", f"Where the processor time of {of_what} goes, in milliseconds:", "", *made]
+    return "\n".join(parts)
+
+
+def _processor_time(workload: str, found: Found, kinds: list[str]) -> list[str]:
+    """Processor time by group and kind, and in all beside what the processors of the machine had meanwhile."""
+    cells = {
+        (group, kind): found.get(("noetl", kind, workload, f"cpu {group}", 0))
+        for group in GROUPS
+        for kind in kinds
+    }
+    if not any(cells.values()):
+        return []
+    made = [_row(["", *(KINDS[kind] for kind in kinds)]), "|" + "---|" * (1 + len(kinds))]
+    for group, title in GROUPS.items():
+        made.append(_row([title, *(_used(cells[group, kind]) for kind in kinds)]))
+    sums = [sum(one["median"] for group in GROUPS if (one := cells[group, kind])) for kind in kinds]
+    return [*made, _row(["in all", *(f"**{number(one)}**" if one else "–" for one in sums)])]
+
+
+def _used(figure: dict[str, Any] | None) -> str:
+    return number(figure["median"]) if figure and figure["median"] else "–"
+
+
+def _commands(found: Found) -> list[str]:
+    """What commands take, with the start and the stop of the embedded database."""
+    made = [_row(["", "time", "processor time"]), "|---|---|---|"]
+    for name, title in COMMANDS.items():
+        if (taken := found.get(("noetl", "python", "run-hello", name, 0))) is not None:
+            used = found.get(("noetl", "python", "run-hello", f"{name} cpu", 0))
+            made.append(_row([title, _told(taken), _told(used)]))
+    return made
 
 
 def brief(run: Record) -> str:

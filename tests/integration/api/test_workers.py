@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from noetl.domain.capability_tokens import KeyRing
+from noetl.domain.commands import Command
 from noetl.domain.kinds import TaskResult
 from noetl.domain.messages import decode_message
 from noetl.kinds.registry import Registry
+from noetl.ports.workers import Seen
 from noetl.runtime.server import serve as serving
+from noetl.runtime.server.http_connection import Connection
 from noetl.runtime.server.http_worker import HttpWorker, WorkerOptions
 from noetl.runtime.server.serve import Server
 from noetl.runtime.settings import Settings
@@ -219,6 +222,22 @@ def claiming(server: Server, client: Client, name: str) -> Iterator[list]:
     assert not thread.is_alive()
 
 
+@contextmanager
+def waiting_by_hand(server: Server, client: Client, name: str) -> Iterator[None]:
+    """Claim and wait over a connection of its own, which is closed at the end without an answer."""
+    host, port = server.address.removeprefix("http://").split(":")
+    before = waiting_claims(server)
+    body = json.dumps({"name": name, "wait": WAIT})
+    head = (
+        f"POST /api/commands/claim HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {client.token}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as made:
+        made.sendall((head + body).encode())
+        wait_until(lambda: waiting_claims(server) == before + 1, "a claim that waits")
+        yield
+
+
 def waiting_claims(server: Server) -> int:
     return len(server.workers.news._waiting.get("python", ()))
 
@@ -254,18 +273,74 @@ def test_a_command_goes_to_no_worker_that_has_gone_while_it_waited(unlooking: Se
     client.register(ONE)
     for name in ("gone", "here"):
         register(client, name)
-    host, port = unlooking.address.removeprefix("http://").split(":")
-    body = json.dumps({"name": "gone", "wait": WAIT})
-    head = (
-        f"POST /api/commands/claim HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {client.token}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    with socket.create_connection((host, int(port))) as left:
-        left.sendall((head + body).encode())
-        wait_until(lambda: waiting_claims(unlooking) == 1, "a claim that waits")
+    with waiting_by_hand(unlooking, client, "gone"):
+        pass
     with claiming(unlooking, client, "here") as found:
         client.start("demo/one")
     assert len(found) == 1
+
+
+def test_a_command_that_was_claimed_for_a_worker_that_has_gone_meanwhile_goes_to_another(
+    unlooking: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
+    client.register(ONE)
+    for name in ("gone", "here"):
+        register(client, name)
+    claims, take = unlooking.workers, unlooking.workers._take
+    leaving, left = threading.Event(), threading.Event()
+
+    def slow(seen: Seen, limit: int, only: tuple[int, str] | None) -> Sequence[Command]:
+        found = take(seen, limit, only)
+        if found and seen.worker.name == "gone":
+            leaving.set()
+            assert left.wait(PATIENCE)
+        return found
+
+    monkeypatch.setattr(claims, "_take", slow)
+    gone = threading.Event()
+    monkeypatch.setattr(
+        Connection,
+        "connection_lost",
+        lambda *given, lost=Connection.connection_lost: (lost(*given), gone.set()),
+    )
+    with waiting_by_hand(unlooking, client, "gone"):
+        client.start("demo/one")
+        assert leaving.wait(PATIENCE)
+    assert gone.wait(PATIENCE)
+    left.set()
+    assert claim(client, "here")
+
+
+def test_a_claim_that_waits_gets_nothing_once_its_token_is_removed(unlooking: Server) -> None:
+    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
+    other = Client(unlooking.address, unlooking.tokens.add("leaver", ["worker"]))
+    client.register(ONE)
+    register(other, "leaver-1")
+    register(client, "here")
+    with claiming(unlooking, other, "leaver-1") as refused:
+        unlooking.tokens.remove("leaver")
+        client.start("demo/one")
+    assert refused == [] and claim(client, "here")
+
+
+def test_a_command_passes_by_workers_that_cannot_have_it(unlooking: Server) -> None:
+    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
+    client.register(ONE)
+    for name, capacity in (("full", 1), ("left", 1), ("idle", 1)):
+        register(client, name, capacity=capacity)
+    client.start("demo/one")
+    claim(client, "full")
+    with (
+        claiming(unlooking, client, "full") as full,
+        waiting_by_hand(unlooking, client, "left"),
+        claiming(unlooking, client, "idle") as found,
+    ):
+        client("POST", "/api/worker/pool/deregister", {"name": "left"})
+        client.start("demo/one")
+        wait_until(lambda: found, "the worker that has room")
+        unlooking.workers.news.release()
+    assert full == []
 
 
 def test_a_server_that_ends_answers_the_claims_that_wait(serve: Serve) -> None:  # noqa: F811

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.speed.processor_time import GROUPS
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -37,6 +38,7 @@ def test_every_workload_reports():
         ("alone", "p50", 0),
         ("many", "rate", 0),
         ("parallel", "rate", 0),
+        *((workload, f"cpu {group}", 0) for workload in ("many", "parallel") for group in GROUPS),
         ("parallel", "peak memory", 0),
         ("sequential", "rate", 0),
         *(("door", measure, clients) for measure in ("rate", "p50", "p99") for clients in (1, 4)),

@@ -48,6 +48,21 @@ def test_a_server_that_waits_is_asked_again_at_once():
     assert asked == [WAIT_SECONDS, WAIT_SECONDS, 0.5 * WAIT_SECONDS] and slept == []
 
 
+def test_a_server_whose_claims_do_not_wait_is_asked_without():
+    """Workers and servers of neighbouring versions work together."""
+    asked, slept = [], []
+
+    def exchange(method, path, body, headers):
+        asked.append(json.loads(body))
+        return (400, b'{"code":"body_invalid"}') if "wait" in asked[-1] else (200, b'{"commands":[]}')
+
+    commands = HttpCommands(
+        exchange, "w", "io", 1, CommandTokens(), clock=lambda: sum(slept), sleep=slept.append
+    )
+    assert commands.receive(1, 5.0) == [] and max(slept) == POLL_SECONDS
+    assert ["wait" in one for one in asked[:3]] == [True, False, False]
+
+
 def test_pauses_of_a_poll_grow_up_to_their_longest():
     slept = []
     commands = HttpCommands(

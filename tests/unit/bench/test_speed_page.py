@@ -67,6 +67,21 @@ def test_python_comes_first_beside_its_peers_and_one_commit():
     )
 
 
+def test_the_profile_of_a_workload_adds_up_what_each_kind_needs():
+    record = run()
+    book = Book(ABOUT)
+    for group, kind, value in (("engine", "python", 1.25), ("tasks", "python", 0.5), ("engine", "http", 2.0)):
+        book.note("noetl", "many", kind, f"cpu {group}", "ms", [value], size=100)
+    made = page.tables({**record, "figures": [*record["figures"], *book.record()["figures"]]})
+    table = rows(made.partition("many at once goes, in milliseconds")[2])
+    assert [row[1:] for row in table[2:] if set(row[1:]) != {"–"}] == [
+        ["1.25", "–", "2"],
+        ["0.5", "–", "–"],
+        ["**1.75**", "–", "**2**"],
+    ]
+    assert "item of a parallel loop goes" not in made, "it was not measured"
+
+
 def test_the_newest_quiet_run_is_shown_and_a_busy_one_says_so():
     shown = page.render(PAGE, [run(3.0), run(7.0), run(9.0, quiet=False, load=8.0)])
     assert shown.startswith("before\n") and "after" in shown and "old" not in shown

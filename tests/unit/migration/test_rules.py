@@ -363,7 +363,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(
     ("key", "meant"),
-    [("shedule", "schedule"), ("trigger", "triggers"), ("verison", "version"), ("lables", "labels")],
+    [("shedule", "schedule"), ("trigger", "triggers"), ("lables", "labels")],
 )
 def test_a_misspelt_key_of_metadata_is_refused_and_not_kept_as_a_label(
     key: str, meant: str, tmp_path: Path
@@ -378,6 +378,19 @@ def test_a_misspelt_key_of_metadata_is_refused_and_not_kept_as_a_label(
     assert refusal.hint == f"did you mean '{meant}'?"
     with pytest.raises(InvalidPlaybookError, match=f"`{key}` is not a key of metadata"):
         compile_any(text, source_name="misspelt.yaml", kinds=default_registry())
+
+
+@pytest.mark.parametrize(
+    "entry", ["trigger: manual", "scheduler: airflow", "patch: 3", "label: [etl, daily]", "versions: 2"]
+)
+def test_a_word_of_metadata_that_is_like_a_key_is_kept_as_a_label(entry: str, tmp_path: Path) -> None:
+    made = migrated(
+        tmp_path / "word.yaml",
+        HEAD.replace("name: refused", f"name: refused, {entry}") + _STEP % ("start", ""),
+    )
+    assert (
+        made.runs and made.changed and f"labels: {{{entry.partition(':')[0]}:" in made.text.replace("{ ", "{")
+    )
 
 
 @pytest.mark.parametrize("name", REFUSED)

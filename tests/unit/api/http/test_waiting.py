@@ -59,7 +59,10 @@ def ground_that(
         ) -> Any:
             return super().wait(execution_id, seconds, over, since=clock.now, fresh=fresh)
 
-    ground.deps = replace(ground.deps, waiting=Timed(places, expect=clock.expect, clock=lambda: clock.now))
+    ground.deps = replace(
+        ground.deps,
+        waiting=Timed(places, expect=clock.expect, clock=lambda: clock.now, ticks=lambda: clock.now),
+    )
     return ground, clock
 
 
@@ -106,7 +109,12 @@ def test_when_the_time_has_passed_the_id_is_told_and_looks_grow_apart():
 def test_the_pause_after_the_first_look_may_be_shorter():
     clock = Clock()
     waiting = Waiting(
-        expect=clock.expect, clock=lambda: clock.now, first_pause=0.03, next_pause=0.01, slower=1.1
+        expect=clock.expect,
+        clock=lambda: clock.now,
+        ticks=lambda: clock.now,
+        first_pause=0.03,
+        next_pause=0.01,
+        slower=1.1,
     )
     waiting.wait(1, 60, lambda: False, since=0.0)
     assert clock.pauses[:4] == pytest.approx([0.03, 0.01, 0.011, 0.0121]) and max(clock.pauses) == 2.0
@@ -121,6 +129,7 @@ def test_a_deployment_looks_soon_after_the_end_and_not_often():
         slower=SLOWER,
         expect=clock.expect,
         clock=lambda: clock.now,
+        ticks=lambda: clock.now,
     )
     waiting.wait(1, 60, lambda: False, since=0.0)
     looks = [sum(clock.pauses[: place + 1]) for place in range(len(clock.pauses))]
@@ -136,7 +145,7 @@ def test_zero_does_not_wait_and_tells_the_status():
 
 def test_a_request_is_answered_within_the_longest_time_from_its_beginning():
     clock = Clock()
-    waiting = Waiting(longest=24, expect=clock.expect, clock=lambda: clock.now)
+    waiting = Waiting(longest=24, expect=clock.expect, clock=lambda: clock.now, ticks=lambda: clock.now)
     clock.now = 20.0  # starting took so long, because a database woke up
     waiting.wait(1, 60, lambda: False, since=0.0)
     assert clock.now == 24
@@ -145,7 +154,9 @@ def test_a_request_is_answered_within_the_longest_time_from_its_beginning():
 def test_a_signal_ends_the_waiting():
     clock = Clock()
     clock.wakes = True
-    Waiting(expect=clock.expect, clock=lambda: clock.now).wait(1, 60, lambda: False, since=0.0)
+    Waiting(expect=clock.expect, clock=lambda: clock.now, ticks=lambda: clock.now).wait(
+        1, 60, lambda: False, since=0.0
+    )
     assert len(clock.pauses) == 1
 
 

@@ -310,3 +310,20 @@ def test_headers_at_their_limit(over):
 def sizes_under_test():
     """Limits that have a case here, for the test that every limit has one."""
     return {HEADER_BYTES}
+
+
+def test_threads_of_a_burst_end_though_some_requests_go_on_waiting():
+    threads = RequestThreads(2)
+    threads.start()
+    try:
+        with contextlib.ExitStack() as waiting:
+            for _ in range(3):
+                assert waiting.enter_context(threads.lend())
+            with contextlib.ExitStack() as burst:
+                for _ in range(40):
+                    assert burst.enter_context(threads.lend())
+                assert threads.threads == 2 + 3 + 40
+            wait_until(lambda: threads.threads == 2 * 2 + 3, "the end of the threads of the burst")
+        wait_until(lambda: threads.threads == 2 * 2, "the end of all but some spare ones")
+    finally:
+        threads.close(1.0)

@@ -164,6 +164,8 @@ class HttpCommands:
         self._worker = {"name": name, "pool": pool, "capacity": capacity}
         self._name = name
         self._rest_until = 0.0
+        self._may_wait = True
+        """The server is not of a version whose claims do not wait."""
 
     def register(self) -> None:
         """Register this worker.
@@ -198,13 +200,23 @@ class HttpCommands:
 
     def _claim(self, limit: int, wait: float) -> list[Delivery]:
         """A server that was restarted does not know its workers any more."""
-        claim = {"name": self._name, "limit": min(limit, 100), "wait": round(wait, 3)}
+        claim = {"name": self._name, "limit": min(limit, 100)}
         try:
-            body = call(self._exchange, "POST", "/api/commands/claim", claim)
+            body = self._claimed(claim, wait)
         except NotFoundError:
             self.register()
-            body = call(self._exchange, "POST", "/api/commands/claim", claim)
+            body = self._claimed(claim, wait)
         return [self._delivery(one) for one in codec.decode_as(codec.decoder(_Claims), body).commands]
+
+    def _claimed(self, claim: dict[str, Any], wait: float) -> bytes:
+        if self._may_wait and wait:
+            try:
+                return call(self._exchange, "POST", "/api/commands/claim", {**claim, "wait": round(wait, 3)})
+            except InvalidInputError as refused:
+                if refused.code != "body_invalid":
+                    raise
+                self._may_wait = False
+        return call(self._exchange, "POST", "/api/commands/claim", claim)
 
     def _delivery(self, one: _Claimed) -> Delivery:
         self._tokens.add(int(one.execution_id), one.command)

@@ -53,10 +53,10 @@ class Waiting(Generic[K]):
 
     ``places``: how many requests may wait at the same moment; None: any number. ``longest``: seconds from the beginning of a request
     within which it is answered. ``first_pause``: before the first look; ``next_pause``: after it (None: as the factor says); ``slower``:
-    the factor of the pauses from there on. ``expect``:
-    returns the pause, which ends when this process learns of what is waited for; its second argument says
-    whether the execution was started a moment ago, so that no redrive of it is possible. ``clock``: epoch seconds. ``beside``: entered
-    while a request waits; yields whether it may.
+    the factor of the pauses from there on. ``last_look``: look once more when the time is over. ``expect``: returns the pause, which ends
+    when this process learns of what is waited for; its second argument says whether the execution was started a moment ago, so that no
+    redrive of it is possible. ``clock``: epoch seconds; ``ticks``: seconds of a clock that is never set. ``beside``: entered while a
+    request waits; yields whether it may.
     """
 
     def __init__(
@@ -68,12 +68,15 @@ class Waiting(Generic[K]):
         first_pause: float = FIRST_PAUSE,
         next_pause: float | None = None,
         slower: float = SLOWER,
+        last_look: bool = True,
         clock: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
         beside: Callable[[], AbstractContextManager[bool]] = lambda: nullcontext(True),
     ) -> None:
         self._beside = beside
         self._places = None if places is None else threading.Semaphore(places)
-        self._longest, self._expect, self._clock = longest, expect, clock
+        self._longest, self._expect = longest, expect
+        self._clock, self._ticks, self._last_look = clock, ticks, last_look
         self._first, self._slower = first_pause, slower
         self._next = first_pause * slower if next_pause is None else next_pause
 
@@ -100,7 +103,8 @@ class Waiting(Generic[K]):
         try:
             with self._beside() as may_wait, self._expect(key, fresh) as pause:
                 if may_wait:
-                    self._wait(pause, since + min(seconds, self._longest), over)
+                    left = min(seconds, self._longest) - max(0.0, self._clock() - since)
+                    self._wait(pause, self._ticks() + left, over)
                 return pause.result
         finally:
             if places is not None:
@@ -108,7 +112,9 @@ class Waiting(Generic[K]):
 
     def _wait(self, pause: Pause, until: float, over: Callable[[], bool]) -> None:
         seconds, following = self._first, self._next
-        while (left := until - self._clock()) > 0:
-            if pause(min(seconds, left)) or over():
+        while (left := until - self._ticks()) > 0:
+            if pause(min(seconds, left)):
+                return
+            if (self._last_look or self._ticks() < until) and over():
                 return
             seconds, following = following, min(following * self._slower, LONGEST_PAUSE)

@@ -92,33 +92,50 @@ def claim(deps: ApiDeps, request: Request) -> Answer:
     """Commands with their tokens; none when nothing waits, nor comes within ``wait`` seconds."""
     body = parse.body(request, deps, ClaimBody)
     workers = _workers(deps)
-    commands = workers.claim(body.name, body.limit, _registrant(request))
-    if not commands and body.wait and deps.claim_waiting is not None:
-        commands = _wait_for_commands(deps.claim_waiting, request, body, workers)
+    if body.wait and deps.claim_waiting is not None:
+        commands = _wait_for_commands(deps, deps.claim_waiting, request, body, workers)
+    else:
+        commands = workers.claim(body.name, body.limit, _registrant(request))
     deps.counted("Claims", len(commands))
     return Answer(200, ClaimedAnswer([_claimed(one, deps) for one in commands], workers.lease_seconds))
 
 
 def _wait_for_commands(
-    waiting: Waiting[str], request: Request, body: ClaimBody, workers: Claims
+    deps: ApiDeps, waiting: Waiting[str], request: Request, body: ClaimBody, workers: Claims
 ) -> Sequence[Command]:
     """Claim commands as soon as there are some.
 
-    A worker that has gone gets none: they would wait until its lease is over.
+    A worker that has gone, or may not claim any more, gets none: they would wait until its lease is over.
     """
     principal = _registrant(request)
-    pool = workers.heartbeat(body.name, principal).pool
+    pool = workers.pool_of(body.name, principal)
     found: list[Command] = []
+    looks = 0
 
     def look() -> bool:
-        if request.gone():
+        nonlocal looks
+        looks += 1
+        if _is_unwanted(deps, request):
             workers.pass_on(pool)
             return True
         found.extend(workers.claim(body.name, body.limit, principal))
         return bool(found)
 
     waiting.wait(pool, body.wait, look, since=request.now_ms / 1000)
+    if not looks:  # no place to wait in
+        look()
+    if found and _is_unwanted(deps, request):
+        for one in found:
+            workers.give_back(one.execution_id, one.command_id, one.attempt, one.turn)
+        return ()
     return found
+
+
+def _is_unwanted(deps: ApiDeps, request: Request) -> bool:
+    """Return whether the client has gone, or its token was removed while it waited."""
+    given = request.principal
+    removed = deps.tokens is not None and given.token and deps.tokens.of_account(given.account) != given
+    return bool(removed) or request.gone()
 
 
 def claim_one(deps: ApiDeps, request: Request) -> Answer:

@@ -14,7 +14,7 @@ from msgspec import UNSET
 class CommandNews:
     """The requests that wait for commands of a pool.
 
-    Each command wakes one of them, the oldest first.
+    Each command wakes one of them, the oldest first. One that was woken and found nothing wakes another, until the command has woken all.
     """
 
     def __init__(self) -> None:
@@ -25,20 +25,34 @@ class CommandNews:
     def offer(self, pool: str, count: int = 1) -> None:
         """Wake a request for each of ``count`` commands that can be claimed now."""
         with self._lock:
-            waiting = self._waiting.get(pool, ())
-            for _ in range(min(count, len(waiting))):
-                self._waiting[pool].popleft().wake()
+            for _ in range(min(count, len(self._waiting.get(pool, ())))):
+                self._wake(pool, _News())
+
+    def pass_on(self, pool: str, news: _News) -> None:
+        """Wake the oldest request that this command has not woken."""
+        with self._lock:
+            self._wake(pool, news)
+
+    def _wake(self, pool: str, news: _News) -> None:
+        waiting = self._waiting.get(pool, ())
+        if (one := next((one for one in waiting if one not in news.woken), None)) is not None:
+            self._waiting[pool].remove(one)
+            news.woken.append(one)
+            one.wake(news)
 
     @contextmanager
     def expect(self, pool: str, fresh: bool = False) -> Iterator[_Wait]:
         """Yield a pause that a command of this pool ends.
 
-        The request looks for the command then. ``fresh``: has no meaning here.
+        The request looks for the command then. ``fresh`` has no meaning here.
         """
         one = _Wait(self, pool)
         self.queue(one, pool)
         try:
             yield one
+        except BaseException:
+            one.pass_on()
+            raise
         finally:
             with self._lock:
                 with suppress(ValueError):  # woken, so it is not in the queue
@@ -46,14 +60,14 @@ class CommandNews:
                 if not self._waiting[pool]:
                     del self._waiting[pool]
             if one.woken:  # after its last look: another request gets the command
-                self.offer(pool)
+                one.pass_on()
 
     def queue(self, one: _Wait, pool: str) -> None:
         """Let a request wait behind the others."""
         with self._lock:
             self._waiting[pool].append(one)
             if self._released:
-                one.wake()
+                one.wake(_News())
 
     @property
     def released(self) -> bool:
@@ -66,7 +80,14 @@ class CommandNews:
             self._released = True
             for waiting in self._waiting.values():
                 for one in waiting:
-                    one.wake()
+                    one.wake(_News())
+
+
+class _News:
+    """A command that can be claimed. ``woken``: the requests that it has woken."""
+
+    def __init__(self) -> None:
+        self.woken: list[_Wait] = []
 
 
 class _Wait:
@@ -75,21 +96,32 @@ class _Wait:
     result: Any = UNSET
 
     def __init__(self, news: CommandNews, pool: str) -> None:
-        self._news, self._pool = news, pool
+        self._all, self._pool = news, pool
         self._woken = threading.Event()
+        self._news: _News | None = None
+        """What it was woken by, and has not passed on."""
 
     @property
     def woken(self) -> bool:
         """Return whether a command has come since the last pause."""
         return self._woken.is_set()
 
-    def wake(self) -> None:
+    def wake(self, news: _News) -> None:
         """End the pause that is under way, or else the next one."""
+        self._news = news
         self._woken.set()
+
+    def pass_on(self) -> None:
+        """Let another request have the command that this one was woken by."""
+        news, self._news = self._news, None
+        if news is not None:
+            self._all.pass_on(self._pool, news)
 
     def __call__(self, seconds: float) -> bool:
         """Wait at most so long. True: there is nothing more to wait for."""
+        if not self.woken:
+            self.pass_on()  # the look after the last pause has found nothing
         if self._woken.wait(seconds):
             self._woken.clear()
-            self._news.queue(self, self._pool)
-        return self._news.released
+            self._all.queue(self, self._pool)
+        return self._all.released

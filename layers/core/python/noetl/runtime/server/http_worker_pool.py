@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from noetl.adapters.postgres.workers import PostgresWorkers
+from noetl.caching.lru_cache import LruCache
 from noetl.domain.commands import Command
 from noetl.ports.executions.execution_store import Published
-from noetl.ports.workers import Seen
+from noetl.ports.workers import Seen, WorkerPool
 from noetl.runtime.local.command_news import CommandNews
 from noetl.runtime.local.process import LocalRuntime
-from noetl.services.worker.http_worker_leases import LEASE_SECONDS, Claims
+from noetl.services.worker.http_worker_leases import LEASE_SECONDS, MOST_WORKERS, Claims
 
 
 class RemoteWork(Claims):
@@ -27,6 +28,24 @@ class RemoteWork(Claims):
         self.news = CommandNews()
         """What requests wait for that claim commands. Of pools that ``runtime`` runs itself there is none: workers help there."""
         runtime.offers.on_offer = self.news.offer
+        self._pools: LruCache[tuple[str, str], str] = LruCache(MOST_WORKERS)
+        """(worker, who asked) → its pool, as it was last registered here."""
+
+    def register(self, name: str, pool: str, capacity: int, principal: str) -> WorkerPool:
+        made = super().register(name, pool, capacity, principal)
+        self._pools = LruCache(MOST_WORKERS)
+        return made
+
+    def pool_of(self, name: str, principal: str = "") -> str:
+        """Return the pool as this process knows it.
+
+        A worker that another server has registered again, for another pool, is found by the looks at the store.
+        """
+        pool = self._pools.get((name, principal))
+        if pool is None:
+            pool = super().pool_of(name, principal)
+            self._pools.put((name, principal), pool)
+        return pool
 
     def pass_on(self, pool: str) -> None:
         self.news.offer(pool)

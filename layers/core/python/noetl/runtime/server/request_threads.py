@@ -165,8 +165,8 @@ class RequestThreads:
         pool = self._pool
         with pool.changed:
             self._lent -= 1
-            if not self._lent and not self._closed:
-                pool.target = min(pool.target, 2 * self.own)
+            if not self._closed:
+                pool.target = min(pool.target, 2 * self.own + self._lent)
                 pool.fit()
 
     def drop(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -275,6 +275,7 @@ class Server:
                 first_pause=0.0,
                 next_pause=LOOK_SECONDS,
                 slower=1.0,
+                last_look=False,  # the worker asks again at once
                 beside=self._threads.lend,
             ),
             counted=self.metrics.counted,

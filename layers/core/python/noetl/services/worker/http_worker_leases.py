@@ -81,6 +81,10 @@ class Claims:
         """
         return self._seen(name, principal).worker
 
+    def pool_of(self, name: str, principal: str = "") -> str:
+        """Return the pool of a worker that lives. Raises NotFoundError."""
+        return self.heartbeat(name, principal).pool
+
     def deregister(self, name: str, principal: str = "") -> None:
         """End a worker: its commands are available to other workers at once. Raises NotFoundError."""
         if not self.registry.drop(name, principal):

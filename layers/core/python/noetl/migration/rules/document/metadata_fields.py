@@ -9,8 +9,10 @@ from noetl.migration.rule import Rule
 
 _KNOWN = frozenset({"name", "path", "version", "description", "labels", "schedule", "triggers"})
 _COPIES = {"title": "name", "desc": "description"}
+_STRUCTURED: dict[type, tuple[str, ...]] = {Map: ("labels", "schedule", "triggers"), List: ("triggers",)}
+"""Keys whose values are no texts. Misspelt, they would do nothing; a text is kept as a label, and may be meant so (`trigger: manual`)."""
 _MISSPELT = 0.8
-"""Likeness from which a key is a misspelt one: `shedule` and `verison` are, `namespace` and `execution` are not."""
+"""Likeness from which a key is a misspelt one: `shedule` and `lables` are, `steps` is not."""
 
 
 def apply(page: Page) -> None:
@@ -23,7 +25,7 @@ def apply(page: Page) -> None:
         if key in _COPIES and not metadata.has(_COPIES[key]):
             metadata.rename(key, _COPIES[key])
             continue
-        if known := nearest(key, sorted(_KNOWN), _MISSPELT):
+        if known := nearest(key, _STRUCTURED.get(type(entry.value), ()), _MISSPELT):
             page.refuse(entry, f"`{key}` is not a key of metadata", f"did you mean '{known}'?")
             continue
         if isinstance(entry.value, Map):
