@@ -325,4 +325,5 @@ def test_lifetimes_and_mentions():
     others = KeptResult("noetl://execution/8/result/a/b", "s3", "a", 1, "step", 0.0)
     for_ever = KeptResult("noetl://execution/0/result/a/b", "s3", "a", 1, "permanent")
     stolen = KeptResult("noetl://execution/0/result/a/b", "s3", "a", 1, "step", 0.0)
-    assert own_results(7, [mine, others, for_ever, stolen]) == [mine, for_ever]
+    nothing = KeptResult("noetl://execution/7/", "s3", "a", 1, "step", 0.0)
+    assert own_results(7, [mine, others, for_ever, stolen, nothing]) == [mine, for_ever]

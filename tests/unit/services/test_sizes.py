@@ -15,7 +15,7 @@ from noetl.domain.capability_tokens import grant
 from noetl.domain.errors import NoetlError, TaskError
 from noetl.domain.kinds import TaskContext, TaskSettings
 from noetl.domain.messages import VERSION, Message, decode_message
-from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Suspend
+from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Patch, Suspend, Trace
 from noetl.domain.outcomes.report_checks import short_error
 from noetl.domain.results.references import is_ref
 from noetl.domain.sizes.table import (
@@ -142,6 +142,30 @@ def test_an_error_that_a_worker_reports_is_cut(door: str, over: int) -> None:
     assert error["message"] == (text if over <= 0 else text[: ERROR_MESSAGE.value - 1] + "…")
     assert (error["details"] == details) == (over <= 0)
     assert len(codec.encode(error["details"])) <= ERROR_DETAILS.value
+
+
+@pytest.mark.parametrize("name", ["hint", "position", "kind", "code"])
+def test_texts_of_an_error_that_a_worker_reports_are_cut(name: str) -> None:
+    ground, execution_id = reported(
+        Outcome("error", error=ErrorInfo("m", **{name: "x" * 1_000_000})), "queue"
+    )
+    reply = ground.ask("GET", f"/api/executions/{execution_id}")
+    assert reply.status == 200 and len(reply.json["error"][name]) <= ERROR_MESSAGE.value
+
+
+def test_a_worker_reports_its_own_doings_and_no_event_of_the_engine() -> None:
+    forged = [
+        Trace(name, payload={"principal": "owner"}) for name in ("execution.redriven", "playbook.completed")
+    ]
+    ground, execution_id = reported(
+        Outcome("ok", result=1, trace=[*forged, Trace("task.started", "a")]), "queue"
+    )
+    names = [
+        one["event_type"]
+        for one in ground.ask("GET", f"/api/executions/{execution_id}/events").json["events"]
+    ]
+    assert "task.started" in names
+    assert not {"execution.redriven"} & set(names) and names.count("playbook.completed") <= 1
 
 
 @over("char", ["d", "\x01", "\ud800", "\U0001f600", "é"])

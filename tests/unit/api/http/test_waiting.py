@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from msgspec import UNSET
 
+from noetl.api.http.exchange import Request
 from noetl.api.http.waiting import LONGEST, Waiting
+from noetl.api.nouns import waited_start
 from noetl.domain.automations.schedules import instant
 from noetl.domain.errors import InfrastructureError
 from noetl.runtime.aws.api import FIRST_LOOK_SECONDS, NEXT_LOOK_SECONDS, SLOWER, WAIT_SECONDS
@@ -157,6 +160,14 @@ def test_a_signal_ends_the_waiting():
     Waiting(expect=clock.expect, clock=lambda: clock.now, ticks=lambda: clock.now).wait(
         1, 60, lambda: False, since=0.0
     )
+    assert len(clock.pauses) == 1
+
+
+def test_a_client_that_has_gone_takes_no_place_any_longer():
+    clock = Clock()
+    waiting = Waiting(expect=clock.expect, clock=lambda: clock.now, ticks=lambda: clock.now)
+    gone = Request("GET", "/api/executions/1/status", now_ms=0, gone=lambda: True)
+    waited_start._wait(SimpleNamespace(waiting=waiting), gone, 1, 60)
     assert len(clock.pauses) == 1
 
 

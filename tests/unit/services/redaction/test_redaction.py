@@ -204,6 +204,14 @@ def test_the_search_for_a_credential_is_made_once_and_not_for_a_callback(
         assert made[2 + serial :] == [("hunter-2-hunter", token)]
 
 
+def test_digits_of_a_secret_are_redacted_in_every_number() -> None:
+    found = secrets(pin=48151623, code="90817263")
+    value = [-48151623, 48151623.0, -48151623.5, 90817263.25, {"n": -90817263}]
+    shown = found.redact(value)
+    assert "48151623" not in str(shown) and "90817263" not in str(shown)
+    assert found.redact([1.5, -7, 99999.5, float("inf")]) == [1.5, -7, 99999.5, float("inf")]
+
+
 def test_a_secret_of_another_encoding_within_a_character_is_redacted() -> None:
     found = secrets(password="£hunter-2-hunter")
     # In cp1252 the secret begins with the last byte of an `ã` in UTF-8.

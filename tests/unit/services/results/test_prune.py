@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from noetl.adapters.memory import MemoryResultStore
 from noetl.adapters.tiered import TieredResults
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, NotFoundError
 from noetl.ports.executions.retention import Removed
 from noetl.runtime.retention import tidy
 from noetl.services.results import collect_results
@@ -127,6 +128,34 @@ def test_moments_of_schedules_are_known_for_a_year(ground):
     assert list(store.moments("s", 0, now).values()) == [100, 1]
     keep_to(replace(ground.deps.prune, days=RetentionDays(30)), YES)
     assert list(store.moments("s", 0, now).values()) == [1]
+
+
+def test_a_row_that_names_no_result_keeps_no_other():
+    results = MemoryResultStore()
+    fine = [f"noetl://execution/7/result/a/{number}" for number in range(3)]
+    for one in fine:
+        results.put(one, b"1")
+    forgotten: list[tuple[int, str, str]] = []
+
+    class Rows:
+        def permanent(self, before: float, limit: int) -> list[tuple[int, str, str]]:
+            return (
+                []
+                if forgotten
+                else [(7, ref, "memory") for ref in (fine[0], "noetl://execution/7/", *fine[1:])]
+            )
+
+        def forget_results(self, gone: Sequence[tuple[int, str, str]]) -> int:
+            forgotten.extend(gone)
+            return len(gone)
+
+    removed, over = collect_results.remove_permanent(
+        Rows(), TieredResults({"memory": results}, "memory"), 0.0, YES
+    )
+    assert (removed, over) == (4, True)
+    for one in fine:
+        with pytest.raises(NotFoundError):
+            results.get(one)
 
 
 def test_permanent_results_of_a_tier_that_is_not_here_end_the_round(monkeypatch):

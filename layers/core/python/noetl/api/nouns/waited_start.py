@@ -79,6 +79,8 @@ def _wait(deps: ApiDeps, request: Request, execution_id: int, seconds: float, *,
     """
 
     def over() -> bool:
+        if request.gone():
+            return True
         try:
             info = deps.store.info(execution_id)
             return info is None or read_execution.is_over(deps.store, info)

@@ -92,47 +92,58 @@ def claim(deps: ApiDeps, request: Request) -> Answer:
     """Commands with their tokens; none when nothing waits, nor comes within ``wait`` seconds."""
     body = parse.body(request, deps, ClaimBody)
     workers = _workers(deps)
-    if body.wait and deps.claim_waiting is not None:
-        commands = _wait_for_commands(deps, deps.claim_waiting, request, body, workers)
-    else:
-        commands = workers.claim(body.name, body.limit, _registrant(request))
+    try:
+        if body.wait and deps.claim_waiting is not None:
+            commands = _wait_for_commands(deps, deps.claim_waiting, request, body, workers)
+        else:
+            commands = _claim_for(deps, request, body, workers)
+    except _UnwantedError:
+        commands = ()
     deps.counted("Claims", len(commands))
     return Answer(200, ClaimedAnswer([_claimed(one, deps) for one in commands], workers.lease_seconds))
+
+
+class _UnwantedError(Exception):
+    """The client of a claim has gone, or its token was removed."""
 
 
 def _wait_for_commands(
     deps: ApiDeps, waiting: Waiting[str], request: Request, body: ClaimBody, workers: Claims
 ) -> Sequence[Command]:
-    """Claim commands as soon as there are some.
-
-    A worker that has gone, or may not claim any more, gets none: they would wait until its lease is over.
-    """
-    principal = _registrant(request)
-    pool = workers.pool_of(body.name, principal)
+    """Claim commands as soon as there are some. Raises _UnwantedError."""
+    pool = workers.pool_of(body.name, _registrant(request))
     found: list[Command] = []
     looks = 0
 
     def look() -> bool:
         nonlocal looks
         looks += 1
-        if _is_unwanted(deps, request):
-            workers.pass_on(pool)
-            return True
-        found.extend(workers.claim(body.name, body.limit, principal))
+        found.extend(_claim_for(deps, request, body, workers))
         return bool(found)
 
     waiting.wait(pool, body.wait, look, since=request.now_ms / 1000)
     if not looks:  # no place to wait in
         look()
+    return found
+
+
+def _claim_for(deps: ApiDeps, request: Request, body: ClaimBody, workers: Claims) -> Sequence[Command]:
+    """Claim commands for a client that is there and may claim, before and after.
+
+    Others would keep them from workers until the end of the lease. Raises _UnwantedError.
+    """
+    if _is_unwanted(deps, request):
+        raise _UnwantedError
+    found = workers.claim(body.name, body.limit, _registrant(request))
     if found and _is_unwanted(deps, request):
         for one in found:
             workers.give_back(one.execution_id, one.command_id, one.attempt, one.turn)
-        return ()
+        raise _UnwantedError
     return found
 
 
 def _is_unwanted(deps: ApiDeps, request: Request) -> bool:
-    """Return whether the client has gone, or its token was removed while it waited."""
+    """Return whether the client has gone, or its token was removed since it sent the request."""
     given = request.principal
     removed = deps.tokens is not None and given.token and deps.tokens.of_account(given.account) != given
     return bool(removed) or request.gone()

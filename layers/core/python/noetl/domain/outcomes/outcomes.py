@@ -52,6 +52,21 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True):
     args: dict[str, Any] = {}
 
 
+WORKER_TRACES = frozenset(
+    {
+        "case.evaluated",
+        "retry.processed",
+        "retry.scheduled",
+        "sink.processed",
+        "sink.started",
+        "task.cached",
+        "task.done",
+        "task.started",
+    }
+)
+"""Names of what a worker may say that it did. All other events are the engine's own."""
+
+
 class Trace(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something a worker did that history shows: stored name, entity and payload."""
 

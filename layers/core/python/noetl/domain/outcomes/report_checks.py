@@ -18,7 +18,7 @@ from noetl.domain import codec, ids
 from noetl.domain.errors import NoetlError
 from noetl.domain.events import CommandDone, Event, ItemsDone
 from noetl.domain.ids import LARGEST_ID
-from noetl.domain.outcomes.outcomes import CallbackRequest, ErrorInfo, Outcome, Suspend
+from noetl.domain.outcomes.outcomes import WORKER_TRACES, CallbackRequest, ErrorInfo, Outcome, Suspend
 from noetl.domain.sizes.gate import check_depth, check_names, check_text, check_tree, exceeded
 from noetl.domain.sizes.table import (
     CALLBACK_MESSAGE,
@@ -34,6 +34,14 @@ from noetl.domain.text.excerpt import excerpt
 
 LAST_MOMENT = 253_402_300_799.0
 """Epoch seconds of the end of the year 9999."""
+_TEXTS = (
+    ("message", ERROR_MESSAGE.value),
+    ("hint", ERROR_MESSAGE.value),
+    ("position", ERROR_MESSAGE.value),
+    ("kind", COMMAND_NAME.value),
+    ("code", COMMAND_NAME.value),
+)
+"""The texts of an error, with what is kept of each."""
 _MOST_DETAILS = 64
 """Entries of an error's details that are kept when they are too large together."""
 _SHORTEST = 48
@@ -75,9 +83,12 @@ def fitted(outcome: Outcome) -> Outcome:
             _check_callback(outcome.suspend.callback)
     except NoetlError as error:
         refusal = ErrorInfo(error.message, "schema", error.code, hint=error.hint, details=error.details)
-        return Outcome("error", error=refusal, trace=outcome.trace, meta={})
+        outcome = Outcome("error", error=refusal, trace=outcome.trace, meta={})
     if (short := short_error(outcome.error)) is not outcome.error:
         outcome = msgspec.structs.replace(outcome, error=short)
+    if any(one.name not in WORKER_TRACES for one in outcome.trace):
+        trace = [one for one in outcome.trace if one.name in WORKER_TRACES]
+        outcome = msgspec.structs.replace(outcome, trace=trace)
     if any(not 0 < one <= LARGEST_ID for one in outcome.reaches):
         reaches = tuple(one for one in outcome.reaches if 0 < one <= LARGEST_ID)
         outcome = msgspec.structs.replace(outcome, reaches=reaches)
@@ -140,18 +151,23 @@ def _moment(given: float) -> float:
 
 
 def short_error(error: ErrorInfo | None) -> ErrorInfo | None:
-    """Cut the message and the details of an error to what history keeps.
+    """Cut the texts and the details of an error to what history keeps.
 
     An error that fits is returned itself.
     """
     if error is None:
         return None
-    message, details = excerpt(error.message, ERROR_MESSAGE.value), error.details
+    details = error.details
     if details and len(codec.encode(details)) > ERROR_DETAILS.value:
         details = _short_details(details)
-    if message is error.message and details is error.details:
+    texts = {
+        name: short
+        for name, most in _TEXTS
+        if (text := getattr(error, name)) is not None and (short := excerpt(text, most)) is not text
+    }
+    if not texts and details is error.details:
         return error
-    return msgspec.structs.replace(error, message=message, details=details)
+    return msgspec.structs.replace(error, **texts, details=details)
 
 
 def _short_details(details: Mapping[str, Any]) -> dict[str, Any]:

@@ -87,7 +87,8 @@ def own_results(execution_id: int, kept: Iterable[KeptResult]) -> list[KeptResul
     return [
         one
         for one in kept
-        if one.ref.startswith(shared if one.scope == "permanent" else own)
+        if one.ref.startswith(whole := shared if one.scope == "permanent" else own)
+        and one.ref != whole
         and (one.ttl is None) == (one.scope == "permanent")
         and _can_be_kept(one)
     ]

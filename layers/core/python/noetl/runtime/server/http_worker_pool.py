@@ -47,9 +47,6 @@ class RemoteWork(Claims):
             self._pools.put((name, principal), pool)
         return pool
 
-    def pass_on(self, pool: str) -> None:
-        self.news.offer(pool)
-
     def deregister(self, name: str, principal: str = "") -> None:
         super().deregister(name, principal)
         self._runtime.keeper.adopt()

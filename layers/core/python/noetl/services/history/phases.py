@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from noetl.domain.sizes.table import NUMBER
 from noetl.domain.text.timestamps import Timestamp
 from noetl.domain.unreadable import Unreadable, attempt
 from noetl.ports.executions.execution_store import ExecutionStore, StoredEvent
@@ -154,8 +155,9 @@ def _add_work(phases: list[Phase], fact: Fact, at: float) -> None:
     last = phases[-1]
     if last.kind not in _QUEUED and last.kind != "retrying":
         return
-    known = isinstance(took, int | float) and not isinstance(took, bool)
-    began = max(last.at, at - float(took or 0) / 1000) if known else last.at
+    began: float = last.at
+    if isinstance(took, int | float) and not isinstance(took, bool) and 0 <= took <= NUMBER.value:
+        began = max(began, at - took / 1000)
     _append(phases, Phase("running", Timestamp(min(at, began))))
 
 

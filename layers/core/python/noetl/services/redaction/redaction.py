@@ -361,7 +361,7 @@ def _whole_characters(data: bytes, start: int, end: int) -> tuple[int, int]:
 def _mapped(value: Any, change: Callable[[str], str]) -> Any:
     """Return ``value`` with every text changed, keys too.
 
-    A whole number whose digits change becomes that text.
+    A number whose digits change becomes that text.
     """
     if isinstance(value, str):
         return change(value)
@@ -369,7 +369,7 @@ def _mapped(value: Any, change: Callable[[str], str]) -> Any:
         return {change(key): _mapped(entry, change) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
         return [_mapped(entry, change) for entry in value]
-    if type(value) is int and value > 99999:
+    if type(value) in (int, float) and abs(value) > 99999:
         shown = str(value)
         return value if (changed := change(shown)) == shown else changed
     return value

@@ -8,8 +8,9 @@ is redriven later.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
-from noetl.domain.errors import InfrastructureError
+from noetl.domain.errors import InfrastructureError, InvalidInputError
 from noetl.ports.executions.retention import Listed, Retention
 from noetl.ports.results import ResultStore
 
@@ -59,10 +60,23 @@ def _remove(retention: Retention, results: ResultStore, found: Sequence[Listed])
     for store in sorted({store for _, _, store in found}):
         own = [one for one in found if one[2] == store]
         try:
-            results.at(store).delete([ref for _, ref, _ in own])
+            _delete(results.at(store), [ref for _, ref, _ in own])
         except InfrastructureError as error:
             if error.retryable:
                 raise
             continue
         gone += own
     return retention.forget_results(gone) if gone else 0
+
+
+def _delete(results: ResultStore, refs: Sequence[str]) -> None:
+    """Delete objects.
+
+    A reference that names none is passed over, so that its row does not keep all others. Raises InfrastructureError.
+    """
+    try:
+        results.delete(refs)
+    except InvalidInputError:
+        for ref in refs:
+            with suppress(InvalidInputError):
+                results.delete([ref])

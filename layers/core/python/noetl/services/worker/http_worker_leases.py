@@ -109,9 +109,6 @@ class Claims:
         free = min(limit, seen.worker.capacity - seen.worker.running)
         return self._take(seen, free, None) if free > 0 else ()
 
-    def pass_on(self, pool: str) -> None:
-        """Let another request that waits look for a command: the one that was to get it is gone."""
-
     def claim_one(self, name: str, execution_id: int, command_id: str, principal: str = "") -> Command:
         """Claim this command for a worker.
 
