@@ -56,17 +56,17 @@ def test_an_empty_loop_is_done_at_once(store, make):
 
 
 def test_items_refill_the_window_in_chunks_and_end_the_loop(store, make):
-    commands = list(begin(store, make, 11, 4))
+    commands = list(begin(store, make, 11, 7, first=2))
     answers, committed = store.commit_items([make.items(c, c.loop.start, chunk=3) for c in commands], ME)
-    assert [answer.counted for answer in answers] == [1, 1, 1, 1]
-    assert (answers[-1].done, answers[-1].total, answers[-1].superseded) == (4, 11, False)
-    assert ranges(committed.commands) == [(4, 7), (7, 8)]
-    assert committed.commands[0].loop.items == [{"n": 4}, {"n": 5}, {"n": 6}]
-    four, seven = committed.commands
-    _, committed = store.commit_items([make.items(four, 4, 5, 6, failed=(5,), chunk=9)], ME)
+    assert [answer.counted for answer in answers] == [1, 1]
+    assert (answers[-1].done, answers[-1].total, answers[-1].superseded) == (2, 11, False)
+    assert ranges(committed.commands) == [(2, 5), (5, 8)]
+    assert committed.commands[0].loop.items == [{"n": 2}, {"n": 3}, {"n": 4}]
+    two, five = committed.commands
+    _, committed = store.commit_items([make.items(two, 2, 3, 4, failed=(4,), chunk=9)], ME)
     assert ranges(committed.commands) == [(8, 11)]
     (eight,) = committed.commands
-    _, committed = store.commit_items([make.items(eight, 8, 9, 10), make.items(seven, 7)], ME)
+    _, committed = store.commit_items([make.items(eight, 8, 9, 10), make.items(five, 5, 6, 7)], ME)
     assert committed.events == (LoopDone(EID, "loop:1:0", "prog", 1, 0, "each"),)
     row = progress(store)
     assert (row.done, row.failed, row.issued, row.total, row.gate, row.size) == (10, 1, 11, 11, "closed", 110)
@@ -75,6 +75,24 @@ def test_items_refill_the_window_in_chunks_and_end_the_loop(store, make):
     assert [item.index for item in items] == [3, 4, 5, 6]
     assert msgspec.json.decode(items[0].outcome, type=Outcome).result == 9
     assert store.loop_items(EID, 1, 1, 0, 4) == []
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 50])
+def test_a_window_stays_full_of_commands_whichever_of_them_end_together(store, make, chunk):
+    """Of one command, items run one after the other: with one of four items, nothing else would run."""
+    begun = begin(store, make, 40, 4)
+    _, committed = store.commit_items([make.items(c, c.loop.start, chunk=chunk) for c in begun], ME)
+    assert ranges(committed.commands) == [(4, 5), (5, 6), (6, 7), (7, 8)]
+    _, committed = store.commit_items(
+        [make.items(c, c.loop.start, chunk=chunk) for c in committed.commands[:3]], ME
+    )
+    assert ranges(committed.commands) == [(8, 9), (9, 10), (10, 11)]
+
+
+def test_what_is_left_of_a_loop_is_divided_among_all_commands_that_end(store, make):
+    begun = begin(store, make, 11, 100, first=4)
+    _, committed = store.commit_items([make.items(c, c.loop.start, chunk=50) for c in begun], ME)
+    assert ranges(committed.commands) == [(4, 6), (6, 8), (8, 10), (10, 11)]
 
 
 def test_a_loop_that_goes_on_gives_out_the_items_it_picked_by_their_own_names(store, make):
@@ -482,11 +500,11 @@ def test_items_of_several_loops_that_are_woken_together_are_each_whole(store, ma
 def test_of_a_collection_in_the_result_store_commands_carry_where_it_is(store, make):
     reference = {"ref": f"noetl://execution/{EID}/result/each/0", "sha256": "a" * 64, "store": "memory"}
     told = {**reference, "kind": "result_ref", "preview": {"sample": "x" * 500}}
-    commands = begin(store, make, 6, 2, items=None, items_ref=told)
+    commands = begin(store, make, 6, 4, items=None, items_ref=told, first=2)
     assert [command.loop.source for command in commands] == [reference, reference]
     assert [command.loop.items for command in commands] == [[], []]
     _, committed = store.commit_items([make.items(c, c.loop.start, chunk=2) for c in commands], ME)
-    (following,) = committed.commands
+    following, _ = committed.commands
     assert following.loop.source == reference and (following.loop.start, following.loop.stop) == (2, 4)
 
 

@@ -176,6 +176,14 @@ def test_labels_select(noetl, write):
     assert noetl("run", "greet.yaml", "--label", f"stage={'x' * 201}").code == 2
 
 
+def test_a_run_has_the_labels_of_its_playbook(noetl):
+    head = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: l, labels: { team: data } }\n"
+    Path("labelled.yaml").write_text(head + GREET)
+    noetl("run", "labelled.yaml")
+    (one,) = noetl("list", "--json", "--label", "team=data").json
+    assert one["labels"] == {"team": "data"}
+
+
 def test_times_carry_their_zone(noetl, write, monkeypatch):
     monkeypatch.setenv(UTC_SWITCH, "1")
     assert clock(0) == "1970-01-01 00:00:00Z"

@@ -46,11 +46,18 @@ def first_chunks(loop: LoopRow) -> list[tuple[int, int]]:
 def refill(cursor: int, total: int, free: int, chunk: int, closed: int) -> list[tuple[int, int]]:
     """Return the ranges of the commands that follow ``closed`` ones.
 
-    They have ``chunk`` items each, from ``cursor`` on, within ``free`` places.
+    They have at most ``chunk`` items each, from ``cursor`` on, within ``free`` places. Each closed command is followed by one, as long as
+    there are items: with fewer commands than places, items of one wait for each other.
     """
     step = max(1, chunk)
     stop = min(total, cursor + max(0, min(free, closed * step)))
-    return [(start, min(start + step, stop)) for start in range(cursor, stop, step)]
+    return ranges(cursor, stop, min(step, -(-(stop - cursor) // max(1, closed))))
+
+
+def ranges(first: int, past: int, size: int) -> list[tuple[int, int]]:
+    """Divide items into ranges of one size; the last one may be smaller."""
+    step = max(1, size)
+    return [(start, min(start + step, past)) for start in range(first, past, step)]
 
 
 def chunk_command(execution_id: int, loop: LoopRow, start: int, stop: int, attempt: int = 1) -> Command:

@@ -323,7 +323,9 @@ class RunningHere(LocalTransport):
         return _registered(self.runtime.register(text, source_name=source_name))
 
     def start(self, entry: Registered, request: NewExecution) -> int:
-        if request.starts_at is not None or request.key or request.labels or request.no_cache:
+        program = self.program(entry)
+        labels = request.labels or (program is not None and program.labels)
+        if request.starts_at is not None or request.key or labels or request.no_cache:
             started = self._start(entry, request, self.runtime.owner)
             if started.event is not None:
                 self.runtime.accept([started.event])

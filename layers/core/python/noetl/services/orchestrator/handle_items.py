@@ -28,21 +28,23 @@ from noetl.services.orchestrator.paused_events import Holding
 
 CHUNK_SECONDS = 1.0
 """Work one chunk should carry: long enough to amortise a message, short enough that a crash repeats little."""
+OWN_CHUNK_SECONDS = 0.2
+"""The same where this process runs commands itself, and a command costs no message: the last chunks of a loop end closer together."""
 AT_ONCE = 5000
 """Items after which a statement takes no further report: what one statement takes stays well below its time limit."""
 GROWTH = 4
 """How much larger the next chunk may be than the one that was measured."""
 
 
-def next_chunk(items: int, elapsed: float, window: int, workers: int) -> int:
+def next_chunk(items: int, elapsed: float, window: int, workers: int, seconds: float = CHUNK_SECONDS) -> int:
     """Return the number of items per command from now on.
 
-    It aims at CHUNK_SECONDS of work, and is never more than a worker's share of the window.
+    It aims at ``seconds`` of work, and is never more than a worker's share of the window.
     """
     share = max(1, window // max(1, BUSY * workers))
     if items == 0:
         return 1
-    by_time = share if elapsed <= 0 else int(CHUNK_SECONDS * items / elapsed)
+    by_time = share if elapsed <= 0 else int(seconds * items / elapsed)
     return max(1, min(share, by_time, items * GROWTH))
 
 
@@ -169,11 +171,12 @@ def _batch(event: ItemsDone, deps: EngineDeps, now: float, taken: frozenset[int]
         if turn_outcome is not None:
             outbox += _detached(event, event.rest.start, turn_outcome, taken)
         _continue_chunk(event, step, pool, event.rest, now, resumed, waiting, outbox, taken)
-    window = deps.limits.window
+    window, workers = deps.limits.window, deps.workers(pool)
+    seconds = CHUNK_SECONDS if deps.owner is None else OWN_CHUNK_SECONDS
     return ItemBatch(
         event=event,
         rows=tuple(rows),
-        chunk=1 if step.limits else next_chunk(len(event.items), event.elapsed, window, deps.workers(pool)),
+        chunk=1 if step.limits else next_chunk(len(event.items), event.elapsed, window, workers, seconds),
         size=size,
         failed=failed,
         patched=patched,

@@ -218,8 +218,16 @@ def _seconds(request: PruneRequest, days: RetentionDays) -> float:
         )
     if not LEAST_SECONDS / DAY <= age_days <= 36_500:
         raise InvalidInputError(
-            f"{age_days:g} days is not between an hour and a hundred years",
+            f"{_age_text(age_days * DAY)} is not between an hour and a hundred years",
             code="invalid_retention",
-            hint="such as 30, or 0.5 for half a day",
+            hint="such as 30 days (noetl prune --older-than 30d), or 0.5 for half a day (12h)",
         )
     return age_days * DAY
+
+
+def _age_text(seconds: float) -> str:
+    """Return an age in the largest unit of which it has one."""
+    for unit, name in ((DAY, "days"), (3600.0, "hours"), (60.0, "minutes")):
+        if abs(seconds) >= unit:
+            return f"{seconds / unit:g} {name}"
+    return f"{seconds:g} seconds"

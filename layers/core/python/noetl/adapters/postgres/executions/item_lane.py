@@ -11,7 +11,7 @@ from noetl.adapters.loops import (
     chunk_command,
     completed,
     counted_rows,
-    refill,
+    ranges,
     resumed_item,
     stripped,
 )
@@ -205,7 +205,7 @@ class Counting:
             if cursor == end:
                 continue
             loop = self._loops[key]
-            for start, stop in refill(cursor, end, end - cursor, chunk, end - cursor):
+            for start, stop in ranges(cursor, end, chunk):
                 if loop is None:
                     unread.commands.append((key[0], ids.chunk_id(key[1], key[2], start)))
                 else:

@@ -64,4 +64,8 @@ def _word(value: object) -> str:
     return "" if value is None else str(value)
 
 
-RULE = Rule("metadata-fields", "Metadata without a key of its own is kept in `metadata.labels`.", apply)
+RULE = Rule(
+    "metadata-fields",
+    "Metadata without a key of its own is kept in `metadata.labels`; a mapping is left out.",
+    apply,
+)

@@ -6,8 +6,8 @@
 -- The loop rows are locked first, so batches of one loop follow each other and each statement below sees what the last one left;
 -- that is why a row that is not there yet when it is looked for can be inserted without a conflict.
 -- A batch whose command is not open at its attempt and turn is left out (it has no answer). One after which its command would have
--- more items to answer for than it says ('undone') is early: it changes nothing. A command that is closed is followed by at most one
--- new chunk, within the free places.
+-- more items to answer for than it says ('undone') is early: it changes nothing. A command that is closed is followed by one new chunk,
+-- while there are items, within the free places: with fewer commands than places, items of one would wait for each other.
 --
 -- Two runs of one parallel chunk may differ: an item is done in one and continues alone in the other. The first row of an item decides.
 -- A chunk's final row does not count while the item's own command is there; an item whose final row is there does not continue, neither
@@ -254,18 +254,20 @@ BEGIN
             ELSE 0 END AS more,
             a.gate <> 'closed' AND (a.done + a.failed = a.total OR (a.gate = 'closing' AND a.issued = a.done + a.failed)) AS ends
         FROM after a
+    ), dealt AS (
+        SELECT p.*, greatest(1, least(p.chunk, ceil(p.more::numeric / greatest(1, p.closed))))::integer AS span FROM planned p
     ), moved AS (
         UPDATE noetl.loop l
         SET done = p.done, failed = p.failed, size = p.size, patched = p.patched, issued = p.issued + p.more,
             cursor = p.cursor + p.more, alerted = l.alerted OR p.alert IS NOT NULL,
             gate = CASE WHEN p.ends THEN 'closed' ELSE l.gate END
-        FROM planned p WHERE l.execution_id = p.execution_id AND l.run = p.run AND l.round = p.round
+        FROM dealt p WHERE l.execution_id = p.execution_id AND l.run = p.run AND l.round = p.round
         RETURNING p.*, CASE WHEN NOT p.known THEN l.payload::text END AS payload
     ), chunks AS (
         INSERT INTO noetl.command (execution_id, command_id, run, round, owner, not_before, first, past, remaining, priority)
         SELECT m.execution_id, m.run || '.r' || m.round || '.' || i, m.run, m.round, p_owner, now(), i,
-               least(i + m.chunk, m.cursor + m.more), least(i + m.chunk, m.cursor + m.more) - i, m.priority
-        FROM moved m, generate_series(m.cursor, (m.cursor + m.more - 1)::integer, m.chunk) AS i
+               least(i + m.span, m.cursor + m.more), least(i + m.span, m.cursor + m.more) - i, m.priority
+        FROM moved m, generate_series(m.cursor, (m.cursor + m.more - 1)::integer, m.span) AS i
         ORDER BY m.execution_id, m.run, m.round, i
     ), told AS (
         INSERT INTO noetl.outbox AS o (execution_id, event_id, source, owner, payload)
@@ -281,7 +283,7 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING o.execution_id, o.event_id, o.payload
     )
-    SELECT 'loop', m.execution_id, NULL, ARRAY[m.run, m.round, m.cursor, m.cursor + m.more, m.chunk, m.done, m.failed, m.total]::bigint[],
+    SELECT 'loop', m.execution_id, NULL, ARRAY[m.run, m.round, m.cursor, m.cursor + m.more, m.span, m.done, m.failed, m.total]::bigint[],
            m.payload, NULL, NULL FROM moved m
     UNION ALL
     SELECT 'event', t.execution_id, t.event_id, NULL, t.payload::text, NULL, NULL FROM told t;
