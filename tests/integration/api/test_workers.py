@@ -298,12 +298,15 @@ def test_a_command_that_was_claimed_for_a_worker_that_has_gone_meanwhile_goes_to
         return found
 
     monkeypatch.setattr(claims, "_take", slow)
-    gone = threading.Event()
-    monkeypatch.setattr(
-        Connection,
-        "connection_lost",
-        lambda *given, lost=Connection.connection_lost: (lost(*given), gone.set()),
-    )
+    gone, lost = threading.Event(), Connection.connection_lost
+
+    def noted(connection: Connection, exc: Exception | None) -> None:
+        unanswered = connection.working  # those of requests that were answered close as well
+        lost(connection, exc)
+        if unanswered:
+            gone.set()
+
+    monkeypatch.setattr(Connection, "connection_lost", noted)
     with waiting_by_hand(unlooking, client, "gone"):
         client.start("demo/one")
         assert leaving.wait(PATIENCE)
