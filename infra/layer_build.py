@@ -211,7 +211,7 @@ def _install(name: str, target: Target, into: Path) -> None:
         shutil.rmtree(unused, ignore_errors=True)
     for about in (".lock", *(f"*.dist-info/{name}" for name in ABOUT_INSTALLER)):
         for unused in into.glob(about):
-            unused.unlink()  # the layer is the same whoever installed it
+            unused.unlink()  # the layer of uv and that of pip are the same
 
 
 def _installers(target: Target) -> Iterator[list[str]]:

@@ -29,6 +29,7 @@ from tests.bench.lifeline import ending
 from tests.bench.load.served import Served
 from tests.bench.playbooks import HEAD, chain
 from tests.bench.run import home_in
+from tests.bench.speed import processor_time
 from tests.bench.speed.door import NoetlDoor, Visit, visit
 from tests.bench.speed.noetl import step_server
 from tests.servers import open_for_tests
@@ -130,7 +131,7 @@ def compare(
             rates[number] = statistics.median(rate(doors, path, count) for _ in range(runs))
             taken, after = time.monotonic() - began, cores_and_postgres()
         busy = [round((b - a) / TICK / taken, 2) for a, b in zip(before[0], after[0], strict=True)]
-        postgres = round((after[1] - before[1]) / TICK / taken, 2)
+        postgres = round((after[1] - before[1]) / taken, 2)
     return Ratio(name, round(rates[1], 1), round(rates[2], 1), round(rates[2] / rates[1], 2), busy, postgres)
 
 
@@ -154,26 +155,14 @@ def rate(doors: Sequence[tuple[str, str]], path: str, count: int) -> float:
     return done / (time.perf_counter() - began)
 
 
-def cores_and_postgres() -> tuple[list[int], int]:
-    """Ticks that each core was busy since the system started, and ticks of the processes of Postgres (Linux)."""
+def cores_and_postgres() -> tuple[list[int], float]:
+    """Ticks that each core was busy since the system started, and seconds of the processes of Postgres (Linux)."""
     lines = Path("/proc/stat").read_text().splitlines()
     numbers = [
         [int(one) for one in line.split()[1:]] for line in lines if line[:3] == "cpu" and line[3].isdigit()
     ]
-    return [sum(one) - one[3] - one[4] for one in numbers], sum(
-        map(_ticks, Path("/proc").glob("[0-9]*/stat"))
-    )
-
-
-def _ticks(stat: Path) -> int:
-    try:
-        name, _, rest = stat.read_text().rpartition(")")
-    except OSError:
-        return 0  # it has ended
-    if "(postgres" not in name:
-        return 0
-    fields = rest.split()
-    return sum(map(int, fields[11:15]))
+    of_postgres = (one for one in processor_time.processes().values() if one.name.startswith("postgres"))
+    return [sum(one) - one[3] - one[4] for one in numbers], sum(one.own + one.ended for one in of_postgres)
 
 
 def sentence(found: Ratio) -> str:

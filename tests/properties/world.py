@@ -250,9 +250,7 @@ class Process:
             ),
             log=_defect,
         )
-        self.driver = Driver(
-            deps, self._run_issued, world.clock, ahead=self._run_ahead if setting.ahead else None
-        )
+        self.driver = Driver(deps, self._run, world.clock, ahead=self._run_ahead if setting.ahead else None)
         world.store.heartbeat(owner, LEASE)
 
     @property
@@ -279,8 +277,7 @@ class Process:
     def handle(self, batch: Sequence[Event]) -> None:
         """What comes back unhandled is handled again when time has passed; a batch that breaks the engine is handled one by one."""
         driver = self.driver
-        # This process may get a turn while it handles: those events have runs ahead of their own.
-        outer, self.trials = self.trials, {}
+        self.trials.clear()
         try:
             driver.handle(batch)
         except InfrastructureError:
@@ -290,8 +287,6 @@ class Process:
                 raise
             for event in batch:
                 self._handle_alone(event)
-        finally:
-            self.trials = outer
         self.early += [event for event in driver.events if any(event is one for one in batch)]
         driver.events = [event for event in driver.events if not any(event is one for one in batch)]
 
@@ -322,10 +317,9 @@ class Process:
         driver.delayed[:] = sorted(entry for entry in driver.delayed if entry[0] > now + 1e-9)
         driver.ready += [entry[2] for entry in due]
 
-    def _run_issued(self, command: Command, emit: Callable[[Event], None]) -> None:
-        self._run(command, emit, None)
+    def _run(self, command: Command, emit: Callable[[Event], None], trial: list[Call] | None = None) -> None:
+        """Run a command. ``trial``: takes the calls of a run ahead."""
 
-    def _run(self, command: Command, emit: Callable[[Event], None], trial: list[Call] | None) -> None:
         def report(event: Event) -> None:
             if not self.faults.dead:
                 if trial is None:  # the outcome of a run ahead is sent nowhere, so nothing can repeat it

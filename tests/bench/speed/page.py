@@ -118,7 +118,7 @@ def tables(run: Record) -> str:
 
 
 def _processor_time(workload: str, found: Found, kinds: list[str]) -> list[str]:
-    """Processor time by group and kind, and in all beside what the processors of the machine had meanwhile."""
+    """Processor time by group and kind, and in all; nothing where it was not measured."""
     cells = {
         (group, kind): found.get(("noetl", kind, workload, f"cpu {group}", 0))
         for group in GROUPS

@@ -22,6 +22,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 class Process:
     """One line of the list of processes. ``own``, ``ended``: seconds of it, and of its children that ended."""
 
+    name: str
     parent: int
     own: float
     ended: float
@@ -33,12 +34,14 @@ def processes() -> dict[int, Process]:
     found: dict[int, Process] = {}
     for folder in PROC.glob("[0-9]*"):
         try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            head, _, rest = (folder / "stat").read_text().rpartition(")")
             command = (folder / "cmdline").read_bytes().decode("utf-8", "replace")
         except OSError:
             continue  # it ended meanwhile
+        fields = rest.split()
         own, ended = (int(fields[at]) + int(fields[at + 1]) for at in (11, 13))
-        found[int(folder.name)] = Process(int(fields[1]), own / _TICK, ended / _TICK, command)
+        name = head.partition("(")[2]
+        found[int(folder.name)] = Process(name, int(fields[1]), own / _TICK, ended / _TICK, command)
     return found
 
 

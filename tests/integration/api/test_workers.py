@@ -253,40 +253,44 @@ def unlooking(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]
         yield made
 
 
-def test_a_claim_that_waits_gets_a_command_when_it_is_offered(unlooking: Server) -> None:
+@pytest.fixture
+def starter(unlooking: Server) -> Client:
+    """A client of this server, which has the playbook of one step."""
     client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
     client.register(ONE)
+    return client
+
+
+def test_a_claim_that_waits_gets_a_command_when_it_is_offered(unlooking: Server, starter: Client) -> None:
     for name in ("first", "second"):
-        register(client, name)
-    with claiming(unlooking, client, "first") as first, claiming(unlooking, client, "second") as second:
-        client.start("demo/one")
+        register(starter, name)
+    with claiming(unlooking, starter, "first") as first, claiming(unlooking, starter, "second") as second:
+        starter.start("demo/one")
         wait_until(lambda: first, "the claim that has waited longest")
         assert not second
-        client.start("demo/one")
+        starter.start("demo/one")
     assert len(first) == len(second) == 1
     assert first[0]["execution_id"] != second[0]["execution_id"]
 
 
-def test_a_command_goes_to_no_worker_that_has_gone_while_it_waited(unlooking: Server) -> None:
+def test_a_command_goes_to_no_worker_that_has_gone_while_it_waited(
+    unlooking: Server, starter: Client
+) -> None:
     """Its lease would keep the command from others."""
-    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
-    client.register(ONE)
     for name in ("gone", "here"):
-        register(client, name)
-    with waiting_by_hand(unlooking, client, "gone"):
+        register(starter, name)
+    with waiting_by_hand(unlooking, starter, "gone"):
         pass
-    with claiming(unlooking, client, "here") as found:
-        client.start("demo/one")
+    with claiming(unlooking, starter, "here") as found:
+        starter.start("demo/one")
     assert len(found) == 1
 
 
 def test_a_command_that_was_claimed_for_a_worker_that_has_gone_meanwhile_goes_to_another(
-    unlooking: Server, monkeypatch: pytest.MonkeyPatch
+    unlooking: Server, starter: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
-    client.register(ONE)
     for name in ("gone", "here"):
-        register(client, name)
+        register(starter, name)
     claims, take = unlooking.workers, unlooking.workers._take
     leaving, left = threading.Event(), threading.Event()
 
@@ -307,40 +311,38 @@ def test_a_command_that_was_claimed_for_a_worker_that_has_gone_meanwhile_goes_to
             gone.set()
 
     monkeypatch.setattr(Connection, "connection_lost", noted)
-    with waiting_by_hand(unlooking, client, "gone"):
-        client.start("demo/one")
+    with waiting_by_hand(unlooking, starter, "gone"):
+        starter.start("demo/one")
         assert leaving.wait(PATIENCE)
     assert gone.wait(PATIENCE)
     left.set()
-    assert claim(client, "here")
+    assert claim(starter, "here")
 
 
-def test_a_claim_that_waits_gets_nothing_once_its_token_is_removed(unlooking: Server) -> None:
-    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
+def test_a_claim_that_waits_gets_nothing_once_its_token_is_removed(
+    unlooking: Server, starter: Client
+) -> None:
     other = Client(unlooking.address, unlooking.tokens.add("leaver", ["worker"]))
-    client.register(ONE)
     register(other, "leaver-1")
-    register(client, "here")
+    register(starter, "here")
     with claiming(unlooking, other, "leaver-1") as refused:
         unlooking.tokens.remove("leaver")
-        client.start("demo/one")
-    assert refused == [] and claim(client, "here")
+        starter.start("demo/one")
+    assert refused == [] and claim(starter, "here")
 
 
-def test_a_command_passes_by_workers_that_cannot_have_it(unlooking: Server) -> None:
-    client = Client(unlooking.address, unlooking.tokens.add("tester", ["admin", "worker"]))
-    client.register(ONE)
+def test_a_command_passes_by_workers_that_cannot_have_it(unlooking: Server, starter: Client) -> None:
     for name, capacity in (("full", 1), ("left", 1), ("idle", 1)):
-        register(client, name, capacity=capacity)
-    client.start("demo/one")
-    claim(client, "full")
+        register(starter, name, capacity=capacity)
+    starter.start("demo/one")
+    claim(starter, "full")
     with (
-        claiming(unlooking, client, "full") as full,
-        waiting_by_hand(unlooking, client, "left"),
-        claiming(unlooking, client, "idle") as found,
+        claiming(unlooking, starter, "full") as full,
+        waiting_by_hand(unlooking, starter, "left"),
+        claiming(unlooking, starter, "idle") as found,
     ):
-        client("POST", "/api/worker/pool/deregister", {"name": "left"})
-        client.start("demo/one")
+        starter("POST", "/api/worker/pool/deregister", {"name": "left"})
+        starter.start("demo/one")
         wait_until(lambda: found, "the worker that has room")
         unlooking.workers.news.release()
     assert full == []

@@ -195,7 +195,7 @@ def word_blocks(store, make, admin):
         admin.execute(COPIES, (foreign, stranger))
         admin.execute("ANALYZE noetl.execution")
         asked = f"SELECT * FROM noetl.cancel_children('me', '{word.replace('PARENT', str(parent))}')"
-        # Plans that a function makes read the catalog. How much of it a session has at hand depends on others of the server, which make and drop
+        # Plans that a function makes read the catalog. How much of it a session has cached depends on others of the server, which make and drop
         # databases: the least of three is what the statement itself reads.
         return min(blocks(asked) for _ in range(3))
 

@@ -47,7 +47,7 @@ class CommandNews:
         The request looks for the command then. ``fresh`` has no meaning here.
         """
         one = _Wait(self, pool)
-        self.queue(one, pool)
+        self.queue(one)
         try:
             yield one
         except BaseException:
@@ -62,10 +62,10 @@ class CommandNews:
             if one.woken:  # after its last look: another request gets the command
                 one.pass_on()
 
-    def queue(self, one: _Wait, pool: str) -> None:
+    def queue(self, one: _Wait) -> None:
         """Let a request wait behind the others."""
         with self._lock:
-            self._waiting[pool].append(one)
+            self._waiting[one.pool].append(one)
             if self._released:
                 one.wake(_News())
 
@@ -96,7 +96,7 @@ class _Wait:
     result: Any = UNSET
 
     def __init__(self, news: CommandNews, pool: str) -> None:
-        self._all, self._pool = news, pool
+        self._all, self.pool = news, pool
         self._woken = threading.Event()
         self._news: _News | None = None
         """What it was woken by, and has not passed on."""
@@ -115,7 +115,7 @@ class _Wait:
         """Let another request have the command that this one was woken by."""
         news, self._news = self._news, None
         if news is not None:
-            self._all.pass_on(self._pool, news)
+            self._all.pass_on(self.pool, news)
 
     def __call__(self, seconds: float) -> bool:
         """Wait at most so long. True: there is nothing more to wait for."""
@@ -123,5 +123,5 @@ class _Wait:
             self.pass_on()  # the look after the last pause has found nothing
         if self._woken.wait(seconds):
             self._woken.clear()
-            self._all.queue(self, self._pool)
+            self._all.queue(self)
         return self._all.released

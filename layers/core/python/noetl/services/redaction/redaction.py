@@ -221,9 +221,8 @@ class Secrets:
     def _found_in(self, encoded: bytes) -> dict[str, list[Any]]:
         """Return forms of secrets that occur in JSON as they are, each with its origin."""
         # Of a large result only the few places are searched for each of thousands of forms.
-        spans = {_whole_characters(encoded, *span) for span in self._all().plain_in(encoded)}
-        places = {encoded[start:end] for start, end in spans}
-        text = b"\n".join(places).decode("utf-8", "surrogatepass")
+        spans = (_whole_characters(encoded, *span) for span in self._all().plain_in(encoded))
+        text = b"\n".join({encoded[start:end] for start, end in spans}).decode("utf-8", "surrogatepass")
         return {form.text: form.origin for form in self._forms if form.way in text}
 
     def _without_spellings(self, value: Any) -> Any:
